@@ -1,0 +1,95 @@
+"""watchkeeper: a supervisor for LLM agents that cannot run away.
+
+The public names, listed once. They are loaded when first used, so that ``import watchkeeper`` stays cheap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Agent": "agent",
+    "Budget": "budget",
+    "Call": "messages",
+    "ConfigurationError": "errors",
+    "Effect": "tools",
+    "Event": "messages",
+    "Limits": "profiles",
+    "Message": "messages",
+    "Model": "model",
+    "ModelError": "model",
+    "OpenAIModel": "models.openai",
+    "Outcome": "messages",
+    "Profile": "profiles",
+    "Result": "messages",
+    "Run": "run",
+    "RunEndedError": "errors",
+    "SpawnRefused": "errors",
+    "Supervisor": "supervisor",
+    "SupervisorClosed": "errors",
+    "Tool": "tools",
+    "ToolError": "errors",
+    "ToolOutput": "tools",
+    "Transient": "errors",
+    "WatchkeeperError": "errors",
+    "current_call": "current",
+    "decode_event": "messages",
+    "encode_event": "messages",
+    "load_tools": "plugins",
+    "reads": "tools",
+    "tool": "tools",
+    "writes": "tools",
+}
+
+__all__ = sorted([*_HOMES, "__version__"])
+
+if TYPE_CHECKING:
+    from .agent import Agent as Agent
+    from .profiles import Limits as Limits
+    from .budget import Budget as Budget
+    from .current import current_call as current_call
+    from .errors import ConfigurationError as ConfigurationError
+    from .errors import RunEndedError as RunEndedError
+    from .errors import SpawnRefused as SpawnRefused
+    from .errors import SupervisorClosed as SupervisorClosed
+    from .errors import ToolError as ToolError
+    from .errors import Transient as Transient
+    from .errors import WatchkeeperError as WatchkeeperError
+    from .messages import Call as Call
+    from .messages import Event as Event
+    from .messages import Message as Message
+    from .messages import Outcome as Outcome
+    from .messages import Result as Result
+    from .messages import decode_event as decode_event
+    from .messages import encode_event as encode_event
+    from .model import Model as Model
+    from .model import ModelError as ModelError
+    from .models.openai import OpenAIModel as OpenAIModel
+    from .plugins import load_tools as load_tools
+    from .profiles import Profile as Profile
+    from .run import Run as Run
+    from .supervisor import Supervisor as Supervisor
+    from .tools import Effect as Effect
+    from .tools import Tool as Tool
+    from .tools import ToolOutput as ToolOutput
+    from .tools import reads as reads
+    from .tools import tool as tool
+    from .tools import writes as writes
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f".{home}", __name__), name)
+    # A submodule of the same name (tool, model) is set as an attribute by its import: the public name wins.
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,382 @@
+"""The agent: prepares a view of the conversation, asks the model, decides on the reply, sends calls as one batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.abc
+
+from ..agent import Agent
+from ..asking import ask
+from ..budget import Budget, Hold, Short
+from ..decisions import Act, Answer, End, Push, Situation, Tries, decide
+from ..guards.evidence import Evidence
+from ..history import History
+from ..ladder import strongest
+from ..messages import (
+    Held,
+    Message,
+    ModelFailed,
+    ModelReplied,
+    ModelRequested,
+    ModelRetried,
+    Overrun,
+    PushedBack,
+    Reminded,
+    Settled,
+    TurnStarted,
+    Usage,
+    UserMessage,
+)
+from ..model import ModelError, Reply, Request
+from ..provider import Provider
+from ..retry import Again, GivingUp, retrying
+from .executor import Batch
+
+if TYPE_CHECKING:
+    from ..log import Log
+    from ..run import Run
+    from ..wording import Wording
+
+LEAST_REPLY = 16
+"""Tokens of a reply below which asking makes no sense: the budget counts as used up."""
+PER_MESSAGE = 8
+"""Tokens that a chat template adds to a message, at most."""
+TOKENS_PER_CHARACTER = 0.4
+"""Estimate of the first request; later ones use what the server counted."""
+MARGIN = 1.15
+
+
+class AgentActor:
+    """The actor. It keeps to its turns, its budget and its evidence, and ends with an :class:`End` or an answer."""
+
+    def __init__(
+        self,
+        run: Run,
+        agent: Agent,
+        history: History,
+        evidence: Evidence,
+        *,
+        budget: Budget,
+        provider: Provider,
+        wording: Wording,
+    ) -> None:
+        self._run = run
+        self._log: Log = run.log
+        self._agent = agent
+        self._history = history
+        self._evidence = evidence
+        self._budget = budget
+        self._provider = provider
+        self._wording = wording
+        self._specs = tuple(tool.spec() for tool in agent.tools.values())
+        self._spec_characters = len(repr(self._specs)) + len(agent.instructions)
+        self._tries = Tries()
+        self._density = TOKENS_PER_CHARACTER
+        self._reminded: set[str] = set()
+        self._finishing: str | None = None
+        self._finish_left = agent.limits.finish_turns
+        self._called = False
+        self.usage = Usage()
+        self.turns = 0
+        self.rejected: list[str] = []
+        self.last_text = ""
+
+    async def run(self, batches: anyio.abc.ObjectSendStream[Batch]) -> Answer | End:
+        """Work until there is an answer or an end. Nothing is lost on cancellation: all that counts is in the log."""
+        while True:
+            await self._run.gate()
+            prepared = self._prepare()
+            if isinstance(prepared, End):
+                return prepared
+            tools_off = prepared
+            await self._log.passed("watchdog", self._log.n)
+            if self._run.ending:
+                return End("stopped", "ended")
+            try:
+                reply = await self._ask(tools_off)
+            except ModelError as error:
+                return self._model_failed(error)
+            if isinstance(reply, End):
+                return reply
+            decision = self._decide(reply, tools_off)
+            match decision:
+                case Act():
+                    self._called = True
+                    batch = Batch(decision.calls, decision.tools_off)
+                    await batches.send(batch)
+                    await batch.done.wait()
+                case Push():
+                    self._log.append(
+                        PushedBack, text=decision.message, by=decision.by, answer=decision.rejected or "", stored=decision.keep
+                    )
+                case Answer() if self._run.steers:
+                    pass  # the user has said something meanwhile: the conversation goes on
+                case _:
+                    return decision
+
+    # -- prepare: no await -------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> bool | End:
+        """Decide how the next turn is done: whether tools are off; or that there is none."""
+        self._take_steers()
+        if self._run.stopping_after_turn:
+            return End("cancelled", self._run.stopping_after_turn)
+        agent, budget = self._agent, self._budget
+        fired: dict[str, str] = {}
+        remaining = self._run.time_left()
+        if remaining is not None and remaining <= 0:
+            return End("stopped", "time")
+        left = budget.left("turns")
+        over = self._over_limit()
+        if over:
+            fired["budget"] = over
+        if left is not None and left < 1:
+            fired["finish"] = "turns"
+        elif near := self._nearly_used():
+            fired["finish"] = near
+        if self._finishing is None and fired:
+            reason = fired[strongest(fired) or "finish"]
+            if reason == "calls" and agent.profile.on_limit == "hand_over":
+                return End("handed_over", "calls")
+            self._finishing = reason
+            if not self._finish_left:
+                return End("stopped", reason)
+            self._log.append(Reminded, text=self._wording.answer_now(_WHY[reason]).text, about=f"finish_{reason}")
+        elif self._finishing is not None and not self._finish_left:
+            return self._limit(self._finishing)
+        if self._finishing is not None:
+            self._finish_left -= 1
+        else:
+            self._remind(left)
+            budget.spend("turns", 1)
+        self.turns += 1
+        self._log.turn += 1
+        # Answers without evidence are worse than late ones: while it is missing, tools stay on until the limit itself.
+        tools_off = self._finishing is not None and (over is not None or not self._evidence.missing())
+        self._log.append(TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0)
+        return tools_off
+
+    def _limit(self, reason: str) -> End:
+        if self._agent.profile.on_limit == "hand_over":
+            return End("handed_over", reason)
+        return End("stopped", reason)
+
+    def _take_steers(self) -> None:
+        while self._run.steers:
+            self._log.user_turn += 1
+            self._log.append(UserMessage, text=self._run.steers.popleft(), source="steer")
+
+    def _over_limit(self) -> str | None:
+        """A limit that is reached in full; in that dimension no tool is of use any more."""
+        left = self._budget.left("calls")
+        if left is not None and left < 1 and (self._agent.profile.on_limit != "hand_over" or self._run.calls_over_limit):
+            return "calls"
+        return None
+
+    def _nearly_used(self) -> str | None:
+        at = self._agent.profile.finish_at
+        if at >= 1:
+            return None
+        return next((name for name, share in self._shares() if share >= at), None)
+
+    def _shares(self) -> list[tuple[str, float]]:
+        return [("tokens", self._budget.share("tokens")), ("time", self._run.time_share())]
+
+    def _remind(self, left: float | None) -> None:
+        at = self._agent.profile.remind_at
+        for name, share in self._shares():
+            if share >= at and name not in self._reminded:
+                self._reminded.add(name)
+                self._log.append(Reminded, text=self._wording.budget_reminder(name, share).text, about=name)
+        share = self._budget.share("turns")
+        if left is not None and share >= at and "turns" not in self._reminded and self._agent.limits.max_turns > 3:
+            self._reminded.add("turns")
+            self._log.append(Reminded, text=self._wording.last_turns(int(left)).text, about="turns")
+
+    # -- ask ---------------------------------------------------------------------------------------------------------
+
+    def _request(self, tools_off: bool, max_tokens: int | None) -> Request:
+        system = (Message("system", self._agent.instructions),) if self._agent.instructions else ()
+        choice = self._agent.tool_choice
+        if tools_off:
+            choice = "none"
+        elif choice != "none" and self._called:
+            choice = "auto"  # a forced call is forced once: else it would be forced for ever
+        return Request(
+            messages=system + self._history.messages(),
+            tools=self._specs,
+            tool_choice=choice if self._specs else "auto",
+            max_tokens=max_tokens,
+            parallel=self._agent.parallel,
+        )
+
+    def _estimate(self) -> int:
+        characters = self._history.characters + self._spec_characters
+        messages = len(self._history) + 1
+        return int(characters * self._density * MARGIN) + PER_MESSAGE * messages + 16
+
+    async def _ask(self, tools_off: bool) -> Reply | End:
+        """Ask with retries. Each attempt has a hold of its own; a failed one is charged at it."""
+        agent, log = self._agent, self._log
+        deadline = self._run.deadline()
+
+        async def attempt(number: int) -> Reply | End:
+            await self._wait_for_provider(deadline)
+            estimate = self._estimate()
+            hold = self._hold(estimate)
+            if isinstance(hold, End):
+                self._provider.released(self._run.seams.clock())
+                return hold
+            max_tokens = int(hold.amounts["tokens"]) - estimate
+            request = self._request(tools_off, max_tokens)
+            log.append(
+                ModelRequested,
+                model=agent.model.name,
+                attempt=number,
+                messages=len(request.messages),
+                input_estimate=estimate,
+                max_tokens=max_tokens,
+                tool_choice=request.tool_choice,
+            )
+            began = self._run.seams.clock()
+            try:
+                reply = await ask(
+                    agent.model, request, log, self._history.ids, self._run.delta, attempt=number, estimate=int(hold.amounts["tokens"])
+                )
+            except ModelError as error:
+                now = self._run.seams.clock()
+                self._provider.failed(now, error.kind, error.retry_after)
+                self._charge(hold, None, began)
+                if error.retryable:
+                    raise Again(error, error.retry_after) from error
+                raise GivingUp(error) from error
+            except BaseException:
+                self._provider.released(self._run.seams.clock())
+                self._charge(hold, None, began)
+                raise
+            self._provider.succeeded(self._run.seams.clock())
+            over = self._charge(hold, reply.usage, began)
+            self._learn(reply.usage, estimate)
+            decided_empty = not reply.text.strip() and not reply.calls
+            log.append(
+                ModelReplied,
+                text=reply.text,
+                calls=reply.calls,
+                finish=reply.finish,
+                reasoning=reply.reasoning,
+                usage=reply.usage,
+                seconds=self._run.seams.clock() - began,
+                stored=not decided_empty and reply.finish != "length",
+            )
+            if over:
+                dimension, excess = next(iter(over.items()))
+                log.append(Overrun, dimension=dimension, over=excess)
+                self.last_text = reply.text or self.last_text
+                self._settle_unrun(reply)
+                return End("stopped", "overrun")
+            return reply
+
+        return await retrying(
+            attempt,
+            policy=agent.retry,
+            seams=self._run.seams,
+            deadline=deadline,
+            on_retry=self._retried,
+        )
+
+    async def _wait_for_provider(self, deadline: float) -> None:
+        """Wait for the rate limiter and the breaker that all runs of a provider share."""
+        clock = self._run.seams.clock
+        while (wait := self._provider.admit(clock())) > 0:
+            if clock() + wait >= deadline:
+                raise GivingUp(ModelError("overloaded", f"the provider is not to be asked for another {wait:.0f} s"))
+            await anyio.sleep(wait)
+
+    def _hold(self, estimate: int) -> Hold | End:
+        left = self._budget.left("tokens")
+        reply = self._agent.limits.reply_tokens
+        if left is not None:
+            reply = min(reply, int(left) - estimate)
+            if reply < LEAST_REPLY:
+                return End("stopped", "tokens")
+        hold = self._budget.hold({"tokens": estimate + reply})
+        if isinstance(hold, Short):
+            return End("stopped", hold.dimension)
+        self._log.append(Held, amounts=hold.amounts, held=hold.id)
+        return hold
+
+    def _charge(self, hold: Hold, usage: Usage | None, began: float) -> dict[str, float]:
+        """Settle a hold: at what was used, or in full where nobody says what was."""
+        estimated = usage is None or not usage.total
+        spent = hold.amounts["tokens"] if usage is None or not usage.total else float(usage.total)
+        over = self._budget.settle(hold, {"tokens": spent})
+        self._log.append(Settled, amounts={"tokens": spent}, held=hold.id, estimated=estimated)
+        seen = self.usage
+        self.usage = Usage(
+            seen.input_tokens + (usage.input_tokens if usage and not estimated else int(spent)),
+            seen.output_tokens + (usage.output_tokens if usage and not estimated else 0),
+            seen.cached_tokens + (usage.cached_tokens if usage else 0),
+            seen.reasoning_tokens + (usage.reasoning_tokens if usage else 0),
+            seen.estimated or estimated,
+        )
+        return over
+
+    def _learn(self, usage: Usage | None, estimate: int) -> None:
+        """Tokens per character of this model, from what the server counted; never below what was seen last."""
+        characters = self._history.characters + self._spec_characters
+        if usage is not None and usage.input_tokens and characters > 200:
+            self._density = min(max(usage.input_tokens / characters, 0.05), 4.0)
+
+    def _retried(self, number: int, error: Exception, wait: float) -> None:
+        kind = error.kind if isinstance(error, ModelError) else "unknown"
+        self._log.append(ModelRetried, attempt=number, error=kind, wait=wait, detail=str(error)[:500])
+
+    def _model_failed(self, error: ModelError) -> End:
+        self._log.append(ModelFailed, error=error.kind, detail=str(error)[:2000])
+        self._run.detail = f"{error.kind}: {error}"[:500]
+        if error.kind == "context_length":
+            return End("stopped", "context")
+        return End("failed", "model_unavailable" if error.retryable else "model_refused")
+
+    # -- decide ------------------------------------------------------------------------------------------------------
+
+    def _decide(self, reply: Reply, tools_off: bool) -> Act | Push | Answer | End:
+        situation = Situation(
+            tools_off=tools_off,
+            finishing=self._finishing is not None,
+            missing=self._evidence.missing(),
+            tools=self._agent.tools.keys(),
+            pushbacks=self._agent.limits.pushbacks,
+            empty_replies=self._agent.limits.empty_replies,
+        )
+        if reply.text.strip():
+            self.last_text = reply.text
+        decision = decide(reply, situation, self._tries, self._wording)
+        if isinstance(decision, Push) and decision.rejected is not None:
+            self.rejected.append(decision.rejected)
+        elif isinstance(decision, End) and decision.reason == "no_evidence":
+            self.rejected.append(reply.text)
+        return decision
+
+    def _settle_unrun(self, reply: Reply) -> None:
+        """The calls of a reply that is paid for but cannot be acted on."""
+        self._run.refuse_calls(reply.calls, "the budget is used up")
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "turns": self.turns,
+            "finishing": self._finishing,
+            "finish_turns_left": self._finish_left,
+            "pushed_back": self._tries.pushed,
+            "evidence_missing": bool(self._evidence.missing()),
+        }
+
+
+_WHY = {
+    "turns": "The turns of this run are used up",
+    "calls": "The tool calls of this run are used up",
+    "tokens": "The tokens of this run are nearly used up",
+    "time": "The time of this run is nearly up",
+}

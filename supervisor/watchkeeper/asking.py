@@ -1,0 +1,156 @@
+"""One request to the model: streamed, timed, put together to a reply. One attempt; the retries are around it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import anyio
+
+from .history import unique
+from .messages import Call, Channel, ModelFirstChunk, ModelPartialDropped, ModelStreamed, Usage
+from .model import CallDelta, Chunk, Finished, Model, ModelError, Reply, Request, TextDelta, Timeouts, UsageReported
+
+if TYPE_CHECKING:
+    from .log import Log
+
+EVERY_CHARACTERS = 400
+EVERY_SECONDS = 0.5
+MAX_REPLY = 2_000_000
+"""Characters of one reply at which its stream is cut: a stream without end must not fill the memory."""
+MAX_CALLS = 100_000
+
+
+class Assembly:
+    """A reply in the making: chunks in, facts out, in bounds."""
+
+    def __init__(self, log: Log, taken: set[str], deltas: Callable[[TextDelta | CallDelta], None]) -> None:
+        self._log = log
+        self._taken = taken
+        self._deltas = deltas
+        self._text: dict[Channel, list[str]] = {"content": [], "reasoning": []}
+        self._calls: dict[int, tuple[list[str], list[str], list[str]]] = {}
+        self._pending: dict[Channel, list[str]] = {}
+        self._pending_size = 0
+        self._flushed = log.seams.clock()
+        self.size = 0
+        self.finish = ""
+        self.usage: Usage | None = None
+        self.chunks = 0
+
+    def add(self, chunk: Chunk) -> None:
+        self.chunks += 1
+        if isinstance(chunk, TextDelta):
+            if not chunk.text:
+                return
+            self._text.setdefault(chunk.channel, []).append(chunk.text)
+            self._stream(chunk.channel, chunk.text)
+            self._deltas(chunk)
+        elif isinstance(chunk, CallDelta):
+            ids, names, parts = self._calls.setdefault(chunk.index, ([], [], []))
+            if chunk.id:
+                ids.append(chunk.id)
+            if chunk.tool:
+                names.append(chunk.tool)
+            if chunk.arguments:
+                parts.append(chunk.arguments)
+                self._stream("arguments", chunk.arguments)
+            self._deltas(chunk)
+            if len(self._calls) > MAX_CALLS:
+                raise ModelError("bad_request", f"the reply holds more than {MAX_CALLS} calls")
+        elif isinstance(chunk, Finished):
+            self.finish = chunk.reason
+        elif isinstance(chunk, UsageReported):
+            self.usage = chunk.usage
+        else:
+            raise ModelError("unknown", f"the model yielded {type(chunk).__name__}, which is not a chunk")
+        if self.size > MAX_REPLY:
+            raise ModelError("bad_request", f"the reply is longer than {MAX_REPLY} characters; its stream was cut")
+
+    def _stream(self, channel: Channel, text: str) -> None:
+        self.size += len(text)
+        self._pending.setdefault(channel, []).append(text)
+        self._pending_size += len(text)
+        if self._pending_size >= EVERY_CHARACTERS or self._log.seams.clock() - self._flushed >= EVERY_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        for channel, parts in self._pending.items():
+            self._log.append(ModelStreamed, channel=channel, text="".join(parts))
+        self._pending.clear()
+        self._pending_size = 0
+        self._flushed = self._log.seams.clock()
+
+    def dropped(self, attempt: int, estimate: int) -> None:
+        """The attempt failed: if anything of it had come, say that it counts nowhere."""
+        if self.size or self._calls:
+            self._log.append(
+                ModelPartialDropped, attempt=attempt, characters=self.size, calls=len(self._calls), estimate=estimate
+            )
+
+    def reply(self) -> Reply:
+        calls = []
+        numbers = itertools.count(len(self._taken) + 1)
+        for slot, index in enumerate(sorted(self._calls), 1):
+            ids, names, parts = self._calls[index]
+            fresh = unique(ids[0] if ids else None, self._taken, next(numbers))
+            self._taken.add(fresh)
+            calls.append(Call(fresh, "".join(names)[:200], "".join(parts), slot))
+        return Reply(
+            text="".join(self._text["content"]),
+            calls=tuple(calls),
+            finish=self.finish or ("tool_calls" if calls else "stop"),
+            reasoning="".join(self._text["reasoning"]),
+            usage=self.usage,
+        )
+
+
+async def ask(
+    model: Model,
+    request: Request,
+    log: Log,
+    taken: set[str],
+    deltas: Callable[[TextDelta | CallDelta], None],
+    *,
+    attempt: int,
+    estimate: int,
+) -> Reply:
+    """Make one attempt. Raises :class:`ModelError` with what went wrong; what had come until then is dropped.
+
+    The model's ``timeouts`` hold for the first chunk, between chunks and in all. On cancellation the model's stream is
+    left at once.
+    """
+    timeouts = getattr(model, "timeouts", None) or Timeouts()
+    assembly = Assembly(log, taken, deltas)
+    began = log.seams.clock()
+    waiting_for = "the first chunk"
+    try:
+        with anyio.CancelScope(deadline=anyio.current_time() + timeouts.first_chunk) as idle:
+            with anyio.CancelScope(deadline=anyio.current_time() + timeouts.total) as total:
+                async with model.stream(request) as chunks:
+                    async for chunk in chunks:
+                        if not assembly.chunks:
+                            log.append(ModelFirstChunk, seconds=log.seams.clock() - began)
+                            waiting_for = "the next chunk"
+                        idle.deadline = anyio.current_time() + timeouts.idle
+                        assembly.add(chunk)
+                if not assembly.chunks:
+                    raise ModelError("empty_stream", "the stream ended before anything came")
+                assembly.flush()
+                return assembly.reply()
+            if total.cancelled_caught:
+                raise ModelError("timeout", f"the reply took longer than {timeouts.total:g} s in all")
+        raise ModelError("timeout", f"{waiting_for} did not come within {idle_limit(timeouts, waiting_for):g} s")
+    except ModelError:
+        assembly.dropped(attempt, estimate)
+        raise
+    except Exception as error:
+        # A model that raises what it should not: its failure, not ours, and never retried blindly.
+        assembly.dropped(attempt, estimate)
+        raise ModelError("unknown", f"{type(error).__name__}: {error}") from error
+
+
+def idle_limit(timeouts: Timeouts, waiting_for: str) -> float:
+    return timeouts.first_chunk if waiting_for == "the first chunk" else timeouts.idle
+

@@ -1,0 +1,141 @@
+"""Budgets: a tree of limits. Hold before, settle after; nothing is ever spent that was not held."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from .errors import ConfigurationError
+
+_serial = itertools.count(1)
+
+
+class Hold:
+    """An amount that is set aside in a budget and all above it, until it is settled or released, once."""
+
+    __slots__ = ("amounts", "budget", "id", "open")
+
+    def __init__(self, budget: Budget, amounts: dict[str, float]) -> None:
+        self.budget = budget
+        self.amounts = amounts
+        self.id = f"h{next(_serial)}"
+        self.open = True
+
+
+class Short:
+    """Why a hold was not given: the dimension, what was wanted and what is left of it."""
+
+    __slots__ = ("dimension", "left", "wanted")
+
+    def __init__(self, dimension: str, wanted: float, left: float) -> None:
+        self.dimension = dimension
+        self.wanted = wanted
+        self.left = left
+
+
+class Budget:
+    """Limits by dimension, for example ``Budget(tokens=100_000)``; share one among runs by passing it to each.
+
+    A child draws from what its parents have left. None means: no limit of its own. ``hold`` is atomic over the whole
+    tree: either every budget from here to the root has room, or nothing is held. Not thread-safe: use it in the loop.
+
+    Promise: ``spent + held <= limit`` in every dimension, until a settlement above its hold does not fit any more; that
+    overrun is returned by :meth:`settle` and ends the run that caused it.
+    """
+
+    def __init__(self, parent: Budget | None = None, **limits: float | None) -> None:
+        for name, limit in limits.items():
+            if limit is not None and not limit >= 0:
+                raise ConfigurationError(f"budget: {name} must be 0 or more, or None for no limit; not {limit!r}")
+        self.parent = parent
+        self.limits: dict[str, float] = {name: limit for name, limit in limits.items() if limit is not None}
+        self.spent: dict[str, float] = {}
+        self.held: dict[str, float] = {}
+
+    def child(self, **limits: float | None) -> Budget:
+        return Budget(self, **limits)
+
+    def left(self, dimension: str) -> float | None:
+        """What can still be held: the least over this budget and those above it. None: no limit anywhere."""
+        least: float | None = None
+        for budget in self._up():
+            limit = budget.limits.get(dimension)
+            if limit is not None:
+                room = limit - budget.spent.get(dimension, 0) - budget.held.get(dimension, 0)
+                least = room if least is None else min(least, room)
+        return least
+
+    def share(self, dimension: str) -> float:
+        """The largest share of a limit that is spent or held, over this budget and those above it. 0 without limits."""
+        most = 0.0
+        for budget in self._up():
+            limit = budget.limits.get(dimension)
+            if limit is not None:
+                used = budget.spent.get(dimension, 0) + budget.held.get(dimension, 0)
+                most = max(most, used / limit if limit else 1.0)
+        return most
+
+    def hold(self, amounts: Mapping[str, float]) -> Hold | Short:
+        """Set amounts aside in this budget and all above it, or say which limit is short; nothing is held then."""
+        for dimension, amount in amounts.items():
+            left = self.left(dimension)
+            if left is not None and amount > left:
+                return Short(dimension, amount, max(left, 0.0))
+        for budget in self._up():
+            for dimension, amount in amounts.items():
+                budget.held[dimension] = budget.held.get(dimension, 0) + amount
+        return Hold(self, dict(amounts))
+
+    def settle(self, hold: Hold, amounts: Mapping[str, float]) -> dict[str, float]:
+        """Turn a hold into what was really spent. Returns by how much a limit is overrun, by dimension; empty if none.
+
+        Raises ``ValueError`` if the hold is settled or released already.
+        """
+        self.release(hold)
+        over: dict[str, float] = {}
+        for budget in self._up():
+            for dimension, amount in amounts.items():
+                budget.spent[dimension] = budget.spent.get(dimension, 0) + amount
+                limit = budget.limits.get(dimension)
+                if limit is not None:
+                    excess = budget.spent[dimension] + budget.held.get(dimension, 0) - limit
+                    if excess > 0:
+                        over[dimension] = max(over.get(dimension, 0.0), excess)
+        return over
+
+    def release(self, hold: Hold) -> None:
+        """Give a hold back unspent. Raises ``ValueError`` if it is settled or released already."""
+        if not hold.open:
+            raise ValueError(f"hold {hold.id} is settled already")
+        hold.open = False
+        for budget in hold.budget._up():
+            for dimension, amount in hold.amounts.items():
+                rest = budget.held[dimension] - amount
+                if rest:
+                    budget.held[dimension] = rest
+                else:
+                    del budget.held[dimension]
+
+    def _up(self) -> list[Budget]:
+        chain = []
+        budget: Budget | None = self
+        while budget is not None:
+            chain.append(budget)
+            budget = budget.parent
+        return chain
+
+    def limit(self, dimension: str) -> float | None:
+        """The least limit over this budget and those above it."""
+        limits = [budget.limits[dimension] for budget in self._up() if dimension in budget.limits]
+        return min(limits, default=None)
+
+    def spend(self, dimension: str, amount: float) -> None:
+        """Spend at once what :meth:`left` has just said is there, without a wait in between.
+
+        Raises ``ValueError`` if it is not there.
+        """
+        left = self.left(dimension)
+        if left is not None and amount > left:
+            raise ValueError(f"budget: {amount:g} {dimension} were to be spent and {left:g} are left")
+        for budget in self._up():
+            budget.spent[dimension] = budget.spent.get(dimension, 0) + amount

@@ -1,0 +1,135 @@
+"""What the agent makes of a reply, and what it may do in a turn: pure decisions, no model, no clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+import msgspec
+
+from .guards.evidence import Missing
+from .messages import Call, Status
+from .model import Reply
+from .wording import Wording
+
+WITHHELD = frozenset({"content_filter", "refusal", "safety", "blocked"})
+"""Finish reasons with which a provider says that it withheld the reply: terminal, never asked again."""
+
+KNOWN_FINISH = frozenset({"stop", "tool_calls", "length", "function_call", "end_turn", "eos", ""})
+
+
+class Act(msgspec.Struct, frozen=True):
+    """Run these calls; with ``tools_off`` answer each with that instead."""
+
+    calls: tuple[Call, ...]
+    tools_off: bool = False
+
+
+class Push(msgspec.Struct, frozen=True):
+    """Back to the model with a message; the reply is not taken as the answer."""
+
+    message: str
+    by: str
+    keep: bool
+    """The reply stays in the conversation."""
+    rejected: str | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    text: str
+    forced: bool = False
+
+
+class End(msgspec.Struct, frozen=True):
+    status: Status
+    reason: str
+
+
+Decision = Act | Push | Answer | End
+
+
+class Tries(msgspec.Struct):
+    """How often each kind of bad reply has come: bounded, so that nothing is asked for ever."""
+
+    empty: int = 0
+    cut: int = 0
+    unparsed: int = 0
+    pushed: int = 0
+
+
+class Situation(msgspec.Struct, frozen=True):
+    """What the decision on a reply depends on beside the reply itself."""
+
+    tools_off: bool
+    finishing: bool
+    missing: Missing
+    tools: Collection[str]
+    pushbacks: int
+    empty_replies: int
+
+
+def decide(reply: Reply, situation: Situation, tries: Tries, wording: Wording) -> Decision:
+    """Decide on a reply. Counts in ``tries`` what it sends back."""
+    if reply.finish in WITHHELD and not reply.calls:
+        return End("stopped", "filtered")
+    if reply.finish == "length":
+        return _cut(tries, wording)
+    if reply.calls:
+        tries.empty = 0
+        return Act(reply.calls, situation.tools_off)
+    if not reply.text.strip():
+        if reply.finish not in KNOWN_FINISH:
+            return End("stopped", f"finish_{reply.finish[:40]}")
+        tries.empty += 1
+        if tries.empty > situation.empty_replies:
+            return End("stopped", "empty")
+        return Push(wording.empty_reply().text, "empty", keep=False)
+    tries.empty = 0
+    looks_like = unparsed_call(reply.text, situation.tools)
+    if looks_like is not None:
+        tries.unparsed += 1
+        if tries.unparsed > situation.pushbacks:
+            return End("stopped", "unparsed_call")
+        return Push(wording.unparsed_call(looks_like).text, "unparsed", keep=True)
+    missing = situation.missing
+    if missing:
+        tries.pushed += 1
+        if tries.pushed > situation.pushbacks:
+            return End("stopped", "no_evidence")
+        told = wording.no_evidence(missing.required, missing.any_of, missing.stale)
+        return Push(told.text, "evidence", keep=True, rejected=reply.text)
+    return Answer(reply.text, forced=situation.finishing)
+
+
+def _cut(tries: Tries, wording: Wording) -> Decision:
+    tries.cut += 1
+    if tries.cut > 1:
+        return End("stopped", "length")
+    return Push(wording.cut_reply().text, "length", keep=False)
+
+
+def unparsed_call(text: str, tools: Collection[str]) -> str | None:
+    """The tool that a text seems to call as JSON or markup instead of as a tool call; None for ordinary text."""
+    stripped = text.strip().strip("`").strip()
+    if stripped.startswith("json"):
+        stripped = stripped[4:].strip()
+    for opening in ("<tool_call>", "<function_call>", "[TOOL_CALLS]"):
+        if opening in stripped[:2000]:
+            stripped = stripped[stripped.index(opening) + len(opening) :].split("</", 1)[0].strip()
+            break
+    if not stripped.startswith(("{", "[")):
+        return None
+    try:
+        value, _ = json.JSONDecoder().raw_decode(stripped[:20_000])
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, dict):
+        return None
+    function = value.get("function")
+    inner = function if isinstance(function, dict) else value
+    name = inner.get("name") or inner.get("tool")
+    if isinstance(name, str) and name in tools and {"arguments", "parameters", "args", "input"} & inner.keys():
+        return name
+    return None

@@ -1,0 +1,1 @@
+"""Detection of runaways: pure, one detector a file."""

@@ -1,0 +1,35 @@
+"""The breaker: equal pairs within the window, whatever stands between them. A hard ceiling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..messages import Finding
+from ..thresholds import Thresholds
+from .round import Ring, Round
+
+
+class Breaker:
+    """So many equal pairs within the window that nothing else may let the run go on."""
+
+    name = "breaker"
+
+    def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
+        self._at = thresholds.breaker
+        self._window = thresholds.window
+        self._polls = polls
+
+    def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
+        for pair in round.pairs:
+            count = ring.count(pair)
+            if count >= min(self._at, self._window) and pair.tool not in self._polls:
+                yield Finding(
+                    detector=self.name,
+                    pattern=f"{count} equal calls and results within {self._window}",
+                    count=count,
+                    calls=(pair.call_id,),
+                    keys=(pair.key,),
+                    tool=pair.tool,
+                    onset=pair.n,
+                    known=pair.content,
+                )

@@ -1,0 +1,27 @@
+"""What a detector is. Each is a pure state machine in a file of its own; third parties add theirs by entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol, runtime_checkable
+
+from ..messages import Finding
+from ..thresholds import Thresholds
+from .round import Ring, Round
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """Judges rounds. It must be cheap, must not keep more than a bounded state, and never looks at a clock.
+
+    ``round`` is called when the calls of a turn all have their results, and returns findings. A new user message makes
+    a new detector. One that raises is switched off with a fact; the run goes on.
+    """
+
+    name: str
+
+    def round(self, round: Round, ring: Ring) -> Iterable[Finding]: ...
+
+
+Factory = Callable[[Thresholds, frozenset[str]], Detector]
+"""Makes a detector from the thresholds and the names of the tools that are declared ``poll``."""

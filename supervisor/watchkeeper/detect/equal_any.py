@@ -1,0 +1,44 @@
+"""Equal call whatever the result: a much higher bar, because a poll that progresses looks the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..messages import Finding
+from ..thresholds import Thresholds
+from .round import Ring, Round
+
+
+class EqualAny:
+    """One call, round after round, with results that differ. Tools that are declared ``poll`` are left alone."""
+
+    name = "equal_any"
+
+    def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
+        self._polls = polls
+        self._tell = min(step for step in (thresholds.equal_any.nudge, thresholds.equal_any.stop, 2**31) if step)
+        self._streaks: dict[str, tuple[int, int, tuple[str, ...]]] = {}
+
+    def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
+        before, now = self._streaks, {}
+        findings = []
+        for pair in round.pairs:
+            if pair.tool in self._polls:
+                continue
+            count, onset, calls = before.get(pair.key, (0, pair.n, ()))
+            now[pair.key] = (count + 1, onset, (*calls[-7:], pair.call_id))
+            if count + 1 >= self._tell:
+                findings.append(
+                    Finding(
+                        detector=self.name,
+                        pattern="equal call, any result",
+                        count=count + 1,
+                        calls=now[pair.key][2],
+                        keys=(pair.key,),
+                        tool=pair.tool,
+                        onset=onset,
+                        known=pair.content,
+                    )
+                )
+        self._streaks = now
+        return findings

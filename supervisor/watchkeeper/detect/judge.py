@@ -1,0 +1,192 @@
+"""The judge: puts facts together to rounds, asks the detectors, and lets the ladder decide. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..fingerprint import error_signature, result_key
+from ..ladder import REASONS, GuardMode, Ladder, steps_of
+from ..messages import (
+    Action,
+    CallEnded,
+    CallProposed,
+    Event,
+    Finding,
+    ModelReplied,
+    RunStarted,
+    UserMessage,
+    Verdict,
+)
+from ..thresholds import Thresholds
+from ..wording import Wording
+from .badarguments import BadArguments
+from .breaker import Breaker
+from .cycle import Cycle
+from .detector import Detector, Factory
+from .equal import Equal
+from .equal_any import EqualAny
+from .failing import Failing
+from .poll import Poll
+from .round import OURS, Pair, Ring, Round
+
+BUILT_IN: tuple[Factory, ...] = (Equal, EqualAny, Cycle, Poll, Failing, BadArguments, Breaker)
+"""The detectors of this package, in the order in which they are asked."""
+
+FAILURES = ("failed", "timed_out")
+
+
+class Judged:
+    """What came of one fact: findings with the ladder's verdict (or none), and detectors that failed."""
+
+    __slots__ = ("failed", "found")
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Finding, Verdict | None]] = []
+        self.failed: list[tuple[str, str]] = []
+
+
+class _Desk:
+    """The detectors of one agent context, their ring, and the round that is not whole yet."""
+
+    def __init__(
+        self, factories: Iterable[Factory], thresholds: Thresholds, polls: frozenset[str], off: set[str]
+    ) -> None:
+        self.ring = Ring(thresholds.window)
+        self.detectors: list[Detector] = [
+            detector for detector in (make(thresholds, polls) for make in factories) if detector.name not in off
+        ]
+        self.expected = 0
+        self.open = 0
+        self.ended: list[CallEnded] = []
+
+
+class Judge:
+    """Feed it every fact of a run, in order; it answers with what to do. Equal facts give equal answers.
+
+    It decides on tool, arguments, result, error, agent context and user turn alone; times only sharpen. Facts without
+    turns (recorded runs) count each call as a round of its own.
+    """
+
+    def __init__(
+        self,
+        thresholds: Thresholds | None = None,
+        *,
+        mode: GuardMode = "enforce",
+        extra: Iterable[Factory] = (),
+        wording: Wording | None = None,
+    ) -> None:
+        self._thresholds = thresholds or Thresholds()
+        self._factories = (*BUILT_IN, *extra)
+        self._ladder = Ladder(steps_of(self._thresholds), mode)
+        self._mode = mode
+        self._wording = wording or Wording()
+        self._polls: frozenset[str] = frozenset()
+        self._off: set[str] = set()
+        self._desks: dict[str, _Desk] = {}
+        self._fold: dict[type, Callable[[Any], Judged | None]] = {
+            RunStarted: self._started,
+            UserMessage: self._user_spoke,
+            ModelReplied: self._replied,
+            CallProposed: self._proposed,
+            CallEnded: self._ended,
+        }
+
+    def observe(self, event: Event) -> Judged | None:
+        fold = self._fold.get(type(event))
+        return fold(event) if fold is not None else None
+
+    def scoreboard(self) -> Mapping[str, Any]:
+        """How the detectors stand, for a snapshot."""
+        return {
+            "window": self._thresholds.window,
+            "switched_off": sorted(self._off),
+            "climbed": self._ladder.standing(),
+        }
+
+    def rule(self, finding: Finding) -> Verdict | None:
+        """Ask the ladder about a finding of somebody else's (silence)."""
+        action = self._ladder.judge(finding)
+        return self._verdict(action, finding) if action else None
+
+    def _desk(self, context: str) -> _Desk:
+        desk = self._desks.get(context)
+        if desk is None:
+            desk = self._desks[context] = _Desk(self._factories, self._thresholds, self._polls, self._off)
+            if len(self._desks) > 64:
+                self._desks.pop(next(iter(self._desks)))
+        return desk
+
+    def _started(self, event: RunStarted) -> None:
+        self._polls = frozenset(event.polls)
+        self._desks.clear()
+
+    def _user_spoke(self, event: UserMessage) -> None:
+        # A repeat across user messages is often honest: windows begin anew. A round in the making is kept.
+        old = self._desks.pop(event.context, None)
+        if old is not None and (old.ended or old.open):
+            desk = self._desk(event.context)
+            desk.ended, desk.open, desk.expected = old.ended, old.open, old.expected
+
+    def _replied(self, event: ModelReplied) -> None:
+        self._desk(event.context).expected = len(event.calls) if event.stored else 0
+
+    def _proposed(self, event: CallProposed) -> None:
+        self._desk(event.context).open += 1
+
+    def _ended(self, event: CallEnded) -> Judged | None:
+        desk = self._desk(event.context)
+        desk.open -= 1
+        desk.ended.append(event)
+        if desk.open > 0 or len(desk.ended) < desk.expected:
+            return None
+        ended, desk.ended, desk.expected, desk.open = desk.ended, [], 0, 0
+        if len(ended) > 1:
+            ended.sort(key=_slot)
+        pairs = [pair for pair in (self._pair(one, desk.ring) for one in ended) if pair is not None]
+        if not pairs:
+            return None
+        whole = Round(pairs)
+        # The ring holds one pair a kind and round: a parallel fan-out of equal calls is one piece of evidence.
+        desk.ring.add(whole.pairs)
+        judged = Judged()
+        for detector in list(desk.detectors):
+            try:
+                findings = list(detector.round(whole, desk.ring))
+            except Exception as error:
+                desk.detectors.remove(detector)
+                self._off.add(detector.name)
+                judged.failed.append((detector.name, f"{type(error).__name__}: {error}"))
+                continue
+            for finding in findings:
+                action = self._ladder.judge(finding)
+                if action is not None:
+                    judged.found.append((finding, self._verdict(action, finding)))
+                elif self._mode == "observe":
+                    judged.found.append((finding, None))
+        return judged if judged.found or judged.failed else None
+
+    def _pair(self, event: CallEnded, ring: Ring) -> Pair | None:
+        result = event.result
+        if result.kind in ("cancelled", "abandoned", "not_run"):
+            return None
+        key = event.key or f"{result.tool}\0{event.arguments}"
+        refused = result.kind == "refused" and result.by in OURS
+        if refused and key in ring.last_result:
+            compared = ring.last_result[key][0]
+        else:
+            compared = event.result_key or result_key(result.content)
+        pair = Pair(event.n, event.t, result.call_id, result.tool, key, compared, result.kind)
+        pair.error, pair.by, pair.refused = result.error, result.by, refused
+        pair.content = result.content[:400]
+        if result.kind in FAILURES:
+            pair.signature = error_signature(result.error or result.kind, event.detail or result.content)
+        return pair
+
+    def _verdict(self, action: Action, finding: Finding) -> Verdict:
+        reason = REASONS.get(finding.detector, "loop")
+        return Verdict(action, finding, self._wording.verdict(action, finding).text, reason)
+
+
+def _slot(event: CallEnded) -> int:
+    return event.slot

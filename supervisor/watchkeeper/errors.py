@@ -1,0 +1,46 @@
+"""Errors that a user of the library can meet. A tool's failure is a result and a stop is an outcome: neither raises."""
+
+from __future__ import annotations
+
+
+class WatchkeeperError(Exception):
+    """Base of all errors raised by watchkeeper."""
+
+
+class ConfigurationError(WatchkeeperError, ValueError):
+    """Raised when an agent, a tool, a profile or a limit cannot work as given; names the thing and the remedy."""
+
+
+class SupervisorClosed(WatchkeeperError):
+    """Raised when a run is asked of a supervisor that is not open (any more)."""
+
+
+class SpawnRefused(WatchkeeperError):
+    """Raised when a sub-agent would exceed the depth or the number of children of its root run."""
+
+
+class RunEndedError(WatchkeeperError):
+    """Raised when a run that has ended is asked to pause, resume or take a message."""
+
+
+class Transient(WatchkeeperError):
+    """Raised by a tool whose failure will pass; ``retry_after`` is the wait in seconds that it knows of, if any.
+
+    Tools that only read, or that are declared idempotent, are retried; for others it is a failed result that names
+    the wait.
+    """
+
+    def __init__(self, message: str = "temporarily unavailable", *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ToolError(WatchkeeperError):
+    """Raised by a tool to fail with a message that the model may read, and a hint of what to do next.
+
+    Any other exception is shown to the model only as its kind and a short message.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint

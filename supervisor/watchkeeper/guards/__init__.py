@@ -1,0 +1,1 @@
+"""Guards: pure rules around the loop."""

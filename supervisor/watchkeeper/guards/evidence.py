@@ -1,0 +1,67 @@
+"""The evidence gate: an answer counts only if it rests on calls that succeeded and found something."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ..messages import CallAdmitted, CallEnded, CallStarted, Event
+
+
+class Missing:
+    """What an answer still lacks."""
+
+    __slots__ = ("any_of", "required", "stale")
+
+    def __init__(self, required: list[str], any_of: tuple[str, ...], stale: list[str]) -> None:
+        self.required = required
+        self.any_of = any_of
+        self.stale = stale
+
+    def __bool__(self) -> bool:
+        return bool(self.required or self.any_of or self.stale)
+
+
+class Evidence:
+    """Which tools have found something, as a fold over the log.
+
+    ``required``: all of these must have; ``required_any``: at least one of these; ``fresh``: of the required ones
+    these must have done so after the last writing call of another tool started.
+    """
+
+    def __init__(
+        self, required: Collection[str] = (), required_any: Collection[str] = (), fresh: Collection[str] = ()
+    ) -> None:
+        self.required = tuple(required)
+        self.required_any = tuple(required_any)
+        self.fresh = frozenset(fresh)
+        self.calls: list[str] = []
+        """Ids of the productive calls, oldest first."""
+        self._found: dict[str, int] = {}
+        self._writing: dict[str, str] = {}
+        self._last_write = 0
+
+    def apply(self, event: Event) -> None:
+        kind = type(event)
+        if kind is CallEnded:
+            result = event.result  # type: ignore[attr-defined]
+            if result.productive:
+                self.calls.append(result.call_id)
+                if result.reused_from is None:
+                    self._found[result.tool] = event.n
+                else:
+                    self._found.setdefault(result.tool, event.n)
+        elif kind is CallAdmitted:
+            if self.fresh and event.writes:  # type: ignore[attr-defined]
+                self._writing[event.call_id] = event.tool  # type: ignore[attr-defined]
+        elif kind is CallStarted and self.fresh:
+            tool = self._writing.pop(event.call_id, None)  # type: ignore[attr-defined]
+            if tool is not None and tool not in self.fresh:
+                self._last_write = event.n
+
+    def missing(self) -> Missing:
+        found = self._found
+        required = [name for name in self.required if name not in found]
+        any_of = () if any(name in found for name in self.required_any) else self.required_any
+        stale = [name for name in self.fresh if name in found and found[name] < self._last_write]
+        return Missing(required, any_of, stale)
+

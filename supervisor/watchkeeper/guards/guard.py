@@ -1,0 +1,68 @@
+"""What a call guard is: a pure rule that sees a proposed call and lets it pass, refuses it or answers it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from ..messages import Event, Kind
+from ..tools import Effect, Tool
+
+
+class Proposal:
+    """A call whose tool is known and whose arguments fit, before it is admitted."""
+
+    __slots__ = ("call_id", "effect", "key", "slot", "t", "tool", "turn", "values")
+
+    def __init__(
+        self, call_id: str, tool: Tool, values: dict[str, Any], key: str, effect: Effect, turn: int, slot: int, t: float
+    ) -> None:
+        self.call_id = call_id
+        self.tool = tool
+        self.values = values
+        self.key = key
+        self.effect = effect
+        self.turn = turn
+        self.slot = slot
+        self.t = t
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    """The call is not run; the model reads ``message``."""
+
+    message: str
+    error: str
+    kind: Kind = "refused"
+
+
+class Reuse(msgspec.Struct, frozen=True):
+    """The call is not run; it is answered with what an earlier one found."""
+
+    message: str
+    earlier: str
+    productive: bool
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """The call may run, but not for so many seconds."""
+
+    seconds: float
+
+
+Decision = Refuse | Reuse | Wait
+
+
+@runtime_checkable
+class CallGuard(Protocol):
+    """A rule at the hook *call*. Guards are asked in order; the first that decides wins, save for :class:`Wait`.
+
+    ``apply`` sees every fact of the run, so that a guard is a fold over the log. Neither method may raise; one that
+    does refuses the call (a guard that is broken must not let things pass).
+    """
+
+    name: str
+
+    def call(self, proposal: Proposal) -> Decision | None: ...
+
+    def apply(self, event: Event) -> None: ...

@@ -1,0 +1,114 @@
+"""The ledger: each call's state and its one result, as a fold over the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .messages import CallAdmitted, CallEnded, CallProposed, CallRecord, CallStarted, Event, Result
+
+
+class Entry:
+    """One call on its way from proposed to ended."""
+
+    __slots__ = (
+        "call_id",
+        "ended",
+        "frame",
+        "key",
+        "kind",
+        "productive",
+        "ran",
+        "slot",
+        "started",
+        "tool",
+        "turn",
+        "wait",
+        "writes",
+    )
+
+    def __init__(self, call_id: str, tool: str, turn: int, slot: int) -> None:
+        self.call_id = call_id
+        self.tool = tool
+        self.turn = turn
+        self.slot = slot
+        self.key = ""
+        self.writes = False
+        self.started: int = 0
+        """Number of its last ``CallStarted``; 0 if it never ran."""
+        self.ended: int = 0
+        self.kind: Any = "not_run"
+        self.productive = False
+        self.wait = 0.0
+        self.ran = 0.0
+        self.frame: str | None = None
+
+    def record(self) -> CallRecord:
+        return CallRecord(
+            id=self.call_id,
+            tool=self.tool,
+            turn=self.turn,
+            slot=self.slot,
+            kind=self.kind,
+            wait=round(self.wait, 6),
+            ran=round(self.ran, 6),
+            productive=self.productive,
+            wrote=self.writes and self.started > 0,
+            frame=self.frame,
+        )
+
+
+class Ledger:
+    """Every call of a run and how it stands."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.open: dict[str, Entry] = {}
+        """Calls that were proposed and have no result yet."""
+        self.running: dict[str, Entry] = {}
+        self.ended = 0
+        self.by_tool: dict[str, int] = {}
+        """Calls that were started, by tool."""
+        self._fold: dict[type, Callable[[Any], None]] = {
+            CallProposed: self._proposed,
+            CallAdmitted: self._admitted,
+            CallStarted: self._started,
+            CallEnded: self._ended,
+        }
+
+    def apply(self, event: Event) -> None:
+        fold = self._fold.get(type(event))
+        if fold is not None:
+            fold(event)
+
+    def _proposed(self, event: CallProposed) -> None:
+        entry = Entry(event.call_id, event.tool, event.turn, event.slot)
+        self.entries[event.call_id] = self.open[event.call_id] = entry
+
+    def _admitted(self, event: CallAdmitted) -> None:
+        entry = self.open[event.call_id]
+        entry.key = event.key
+        entry.writes = bool(event.writes)
+
+    def _started(self, event: CallStarted) -> None:
+        entry = self.open[event.call_id]
+        if not entry.started:
+            self.by_tool[entry.tool] = self.by_tool.get(entry.tool, 0) + 1
+        entry.started = event.n
+        self.running[event.call_id] = entry
+
+    def _ended(self, event: CallEnded) -> None:
+        result: Result = event.result
+        entry = self.open.pop(result.call_id)  # a second result for one call is a KeyError: a defect of ours
+        self.running.pop(result.call_id, None)
+        entry.ended = event.n
+        entry.kind = result.kind
+        entry.productive = result.productive
+        entry.wait = event.wait
+        entry.ran = event.ran
+        if result.kind == "abandoned":
+            entry.frame = event.detail
+        self.ended += 1
+
+    def records(self) -> tuple[CallRecord, ...]:
+        return tuple(entry.record() for entry in self.entries.values())

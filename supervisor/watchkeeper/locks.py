@@ -1,0 +1,131 @@
+"""Who touches what right now, over all runs of a supervisor. Within one batch the plan has settled it already."""
+
+from __future__ import annotations
+
+import anyio
+
+from .planner import conflict, is_shared
+from .tools import Effect
+
+
+class Grip:
+    """A call's hold on what it touches, from just before it starts until it has really ended."""
+
+    __slots__ = ("above", "batch", "effect", "event", "name", "shared", "tree")
+
+    def __init__(self, tree: str, batch: object, above: frozenset[int], effect: Effect, name: str) -> None:
+        self.tree = tree
+        self.batch = batch
+        self.above = above
+        """Grips of the calls that this one was made within: it never waits for them."""
+        self.effect = effect
+        self.name = name
+        self.shared = any(map(is_shared, effect.writes)) or any(map(is_shared, effect.reads))
+        self.event: anyio.Event | None = None
+
+
+class Locks:
+    """Grants grips in the order in which they are asked for, as soon as nothing that they conflict with is held.
+
+    Names mean the same thing within a run tree; those that begin with ``shared:`` in the whole supervisor.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, set[Grip]] = {}
+        self._shared: set[Grip] = set()
+        self._waiting: list[Grip] = []
+        self._abandoned: dict[str, set[Grip]] = {}
+        self._abandoned_shared: set[Grip] = set()
+
+    def try_take(self, grip: Grip) -> bool:
+        """Take it if that can be done at once; never waits."""
+        if self._waiting and any(self._conflict(grip, other) for other in self._waiting):
+            return False
+        if not self._free(grip):
+            return False
+        self._add(grip)
+        return True
+
+    async def take(self, grip: Grip) -> None:
+        """Wait for it. On cancellation it is not held and others may go on."""
+        grip.event = anyio.Event()
+        self._waiting.append(grip)
+        self._grant()
+        try:
+            await grip.event.wait()
+        except BaseException:
+            if grip in self._waiting:
+                self._waiting.remove(grip)
+                self._grant()
+            else:
+                self.release(grip)
+            raise
+
+    def release(self, grip: Grip) -> None:
+        """Let go. Does nothing if it is not held."""
+        held = self._held.get(grip.tree)
+        if held is not None:
+            held.discard(grip)
+            if not held:
+                del self._held[grip.tree]
+        self._shared.discard(grip)
+        abandoned = self._abandoned.get(grip.tree)
+        if abandoned is not None:
+            abandoned.discard(grip)
+            if not abandoned:
+                del self._abandoned[grip.tree]
+        self._abandoned_shared.discard(grip)
+        if self._waiting:
+            self._grant()
+
+    def abandon(self, grip: Grip) -> None:
+        """The call was given up and may still be at work: what conflicts with it is refused, not made to wait."""
+        self.release(grip)
+        self._abandoned.setdefault(grip.tree, set()).add(grip)
+        if grip.shared:
+            self._abandoned_shared.add(grip)
+
+    def in_the_way(self, grip: Grip) -> Grip | None:
+        """An abandoned call that this one conflicts with."""
+        if not self._abandoned:
+            return None
+        for other in self._abandoned.get(grip.tree, ()):
+            if conflict(grip.effect, other.effect):
+                return other
+        if grip.shared:
+            for other in self._abandoned_shared:
+                if other.tree != grip.tree and conflict(grip.effect, other.effect, shared_only=True):
+                    return other
+        return None
+
+    def _add(self, grip: Grip) -> None:
+        held = self._held.get(grip.tree)
+        if held is None:
+            held = self._held[grip.tree] = set()
+        held.add(grip)
+        if grip.shared:
+            self._shared.add(grip)
+
+    def _free(self, grip: Grip) -> bool:
+        held = self._held.get(grip.tree)
+        if held and any(self._conflict(grip, other) for other in held):
+            return False
+        return not (grip.shared and any(self._conflict(grip, other) for other in self._shared))
+
+    def _conflict(self, grip: Grip, other: Grip) -> bool:
+        if grip.batch is other.batch or id(other) in grip.above:
+            return False
+        if grip.tree == other.tree:
+            return conflict(grip.effect, other.effect)
+        return grip.shared and other.shared and conflict(grip.effect, other.effect, shared_only=True)
+
+    def _grant(self) -> None:
+        passed: list[Grip] = []
+        for grip in list(self._waiting):
+            if any(self._conflict(grip, other) for other in passed) or not self._free(grip):
+                passed.append(grip)
+                continue
+            self._waiting.remove(grip)
+            self._add(grip)
+            assert grip.event is not None
+            grip.event.set()

@@ -1,0 +1,227 @@
+"""The log of a run: numbered facts, append-only; folds see each at once, readers follow with cursors.
+
+The log is the one truth. Folds (ledger, history, budget, evidence) are applied inside :meth:`Log.append`; readers
+(watchdog, journal, viewers) come along in their own tasks. A reader that *must* see everything holds the facts back
+from trimming; a viewer that is slow sees a gap.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol, TypeVar
+
+import anyio
+
+from .messages import Event
+from .seams import Seams
+
+KEEP = 1000
+"""Facts that the log keeps for late viewers, and the lag of watchdog or journal at which no new call starts."""
+
+E = TypeVar("E", bound=Event)
+
+
+class Fold(Protocol):
+    """Something that is computed from the facts. ``apply`` is called for each, in order; it must not raise."""
+
+    def apply(self, event: Event) -> None: ...
+
+
+class Gap:
+    """What a slow viewer gets instead of the facts ``first`` to ``last``, which are no longer there."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+
+    def __repr__(self) -> str:
+        return f"<Gap {self.first}-{self.last}>"
+
+
+class Reader:
+    """A cursor on a log. ``passed`` is the number of the last fact that the reader is done with."""
+
+    def __init__(self, log: Log, name: str, after: int, must: bool) -> None:
+        self.log = log
+        self.name = name
+        self.must = must
+        self.taken = after
+        self.passed = after
+
+    async def take(self, limit: int = KEEP) -> list[Event | Gap]:
+        """The next facts, at least one; waits for it. An empty list means: the log has ended.
+
+        On cancellation nothing is lost: the cursor has not moved.
+        """
+        while True:
+            found = self.take_nowait(limit)
+            if found or self.log.closed:
+                return found
+            await self.wait()
+
+    async def wait(self) -> None:
+        """Wait until there is something to take, or the log has ended."""
+        log = self.log
+        if log.n == self.taken and not log.closed:
+            await log._changed()
+
+    def take_nowait(self, limit: int = KEEP) -> list[Event | Gap]:
+        log = self.log
+        found: list[Event | Gap] = []
+        first = log.first
+        if self.taken + 1 < first:
+            found.append(Gap(self.taken + 1, first - 1))
+            self.taken = first - 1
+        start = self.taken + 1 - first
+        count = min(limit, log.n - self.taken)
+        if count > 0:
+            events = log._events
+            found.extend(events[i] for i in range(start, start + count))
+            self.taken += count
+        return found
+
+    def done(self, n: int | None = None) -> None:
+        """Say that all facts up to ``n`` (default: all taken ones) have been dealt with."""
+        self.passed = self.taken if n is None else n
+        if self.log._barriers:
+            self.log._check_barriers()
+
+    def close(self) -> None:
+        self.log._readers.pop(self.name, None)
+        self.log._check_barriers()
+
+
+class Log:
+    """The facts of one run."""
+
+    def __init__(
+        self, run: str, seams: Seams, *, parent: str | None = None, context: str = "main", keep: int = KEEP
+    ) -> None:
+        self.run = run
+        self.parent = parent
+        self.context = context
+        self.keep = keep
+        self.seams = seams
+        self.began = seams.clock()
+        self.n = 0
+        """Number of the last fact."""
+        self.turn = 0
+        self.user_turn = 0
+        self.closed = False
+        self._events: deque[Event] = deque()
+        self._folds: list[Callable[[Event], None]] = []
+        self._readers: dict[str, Reader] = {}
+        self._waiting: anyio.Event | None = None
+        self._barriers: list[tuple[str, int, anyio.Event]] = []
+        self.last_t = 0.0
+
+    @property
+    def first(self) -> int:
+        """Number of the oldest fact that is still kept."""
+        return self.n - len(self._events) + 1
+
+    def attach(self, fold: Fold) -> None:
+        self._folds.append(fold.apply)
+
+    def append(self, kind: type[E], *, slot: int = 0, **fields: Any) -> E:
+        """Append a fact and return it. Raises ``RuntimeError`` after the end record: nothing comes after that."""
+        if self.closed:
+            raise RuntimeError(f"the log of run {self.run} has ended: {kind.__name__} comes too late")
+        seams = self.seams
+        self.n = n = self.n + 1
+        self.last_t = t = seams.clock() - self.began
+        event = kind(
+            n=n,
+            run=self.run,
+            at=seams.wall(),
+            t=t,
+            parent=self.parent,
+            context=self.context,
+            turn=self.turn,
+            slot=slot,
+            user_turn=self.user_turn,
+            **fields,
+        )
+        events = self._events
+        events.append(event)
+        for apply in self._folds:
+            apply(event)
+        if len(events) > self.keep:
+            self._trim()
+        if self._waiting is not None:
+            self._waiting.set()
+            self._waiting = None
+        return event
+
+    def close(self) -> None:
+        """End the log. Readers take what is left and then get nothing more."""
+        self.closed = True
+        if self._waiting is not None:
+            self._waiting.set()
+            self._waiting = None
+
+    def reader(self, name: str, *, after: int = 0, must: bool = False) -> Reader:
+        """A cursor that starts behind fact ``after``. Names are unique; a reader that ``must`` sees every fact."""
+        if name in self._readers:
+            raise ValueError(f"the log of run {self.run} has a reader named {name!r} already")
+        reader = Reader(self, name, min(after, self.n), must)
+        self._readers[name] = reader
+        return reader
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event | Gap]:
+        """Follow the facts from behind ``after`` to the end: for viewers. A slow one gets a :class:`Gap`."""
+        reader = Reader(self, "", min(after, self.n), False)
+        while batch := await reader.take():
+            for event in batch:
+                yield event
+
+    async def passed(self, name: str, n: int) -> None:
+        """Wait until the reader is done with fact ``n``: the one barrier. At once if there is no such reader."""
+        while True:
+            reader = self._readers.get(name)
+            if reader is None or reader.passed >= n:
+                return
+            event = anyio.Event()
+            self._barriers.append((name, n, event))
+            await event.wait()
+
+    def lag(self) -> int:
+        """How far the slowest reader that must see everything is behind."""
+        n = self.n
+        behind = 0
+        for reader in self._readers.values():
+            if reader.must and n - reader.passed > behind:
+                behind = n - reader.passed
+        return behind
+
+    async def caught_up(self) -> None:
+        """Wait until no reader that must see everything lags by more than the bound."""
+        while self.lag() > KEEP:
+            slowest = min((r for r in self._readers.values() if r.must), key=lambda r: r.passed)
+            await self.passed(slowest.name, self.n - KEEP // 2)
+
+    async def _changed(self) -> None:
+        if self._waiting is None:
+            self._waiting = anyio.Event()
+        await self._waiting.wait()
+
+    def _check_barriers(self) -> None:
+        kept = []
+        for barrier in self._barriers:
+            name, n, event = barrier
+            reader = self._readers.get(name)
+            if reader is None or reader.passed >= n:
+                event.set()
+            else:
+                kept.append(barrier)
+        self._barriers = kept
+
+    def _trim(self) -> None:
+        events = self._events
+        keep_from = self.n + 1
+        for reader in self._readers.values():
+            if reader.must and reader.taken + 1 < keep_from:
+                keep_from = reader.taken + 1
+        while len(events) > self.keep and events[0].n < keep_from:
+            events.popleft()

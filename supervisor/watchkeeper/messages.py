@@ -1,0 +1,485 @@
+"""The vocabulary: calls, results, events, findings, verdicts and the outcome.
+
+Everything here is frozen data without behaviour. Facts (events) are past participles and form the log of a run;
+they encode to JSON Lines and back without loss. A field that is added later gets a default, so that a newer reader
+reads an older file; an event type that a reader does not know decodes to :class:`Unknown`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+FORMAT = 1
+"""Version of the event format, written into every ``RunStarted``."""
+
+Kind = Literal["finished", "failed", "refused", "denied", "timed_out", "cancelled", "abandoned", "not_run"]
+"""How a call ended. Each call has exactly one result of one of these kinds.
+
+``refused``: by a rule, a guard or a watchdog block, never run. ``denied``: by a policy or a person. ``abandoned``: it
+was started, did not stop when told to, and its outcome is unknown. ``not_run``: it was never started.
+"""
+
+Status = Literal["completed", "stopped", "cancelled", "failed", "handed_over"]
+Mode = Literal["after_turn", "now", "kill"]
+Action = Literal["nudge", "block", "pause", "stop"]
+Channel = Literal["content", "reasoning", "arguments"]
+
+
+class Call(msgspec.Struct, frozen=True, gc=False):
+    """One tool call as the model wrote it. ``arguments`` is raw JSON text; ``slot`` counts from 1 within the turn."""
+
+    id: str
+    tool: str
+    arguments: str
+    slot: int = 0
+
+
+class Result(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The one result of a call. ``content`` is what the model reads; ``error`` is a stable code, never prose."""
+
+    call_id: str
+    tool: str
+    kind: Kind
+    content: str
+    productive: bool = False
+    """The call found something: evidence that an answer may rest on. A finished call may be unproductive."""
+    error: str | None = None
+    by: str | None = None
+    """The guard or cause behind a refusal, denial, timeout or a call that was not run."""
+    reused_from: str | None = None
+    """Id of the earlier call whose result this is."""
+    cut: int = 0
+    """Characters of the output that were cut."""
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Tokens of one reply. ``estimated`` is true where the server reported none and the hold was charged."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    estimated: bool = False
+
+    @property
+    def total(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One message of a conversation, in no provider's dialect. ``mark`` tells messages of ours (``watchkeeper``)."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    calls: tuple[Call, ...] = ()
+    call_id: str | None = None
+    tool: str | None = None
+    mark: str | None = None
+
+
+class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a detector saw. ``count`` is how often; the ladder decides what follows from it."""
+
+    detector: str
+    pattern: str
+    count: int
+    calls: tuple[str, ...] = ()
+    """Ids of the calls it rests on, oldest first."""
+    keys: tuple[str, ...] = ()
+    """The keys to refuse if the ladder blocks: of calls (``CallAdmitted.key``) or ``tool:NAME``."""
+    tool: str | None = None
+    onset: int = 0
+    """Number of the event with which it began."""
+    known: str | None = None
+    """What is already known (the earlier result), bounded, for the message to the model."""
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What the ladder makes of a finding."""
+
+    action: Action
+    finding: Finding
+    message: str
+    reason: str = "loop"
+    """The outcome's reason if the action is ``stop``."""
+
+
+class CallRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A line of the outcome: one call, how it ended and how long it waited and ran (seconds)."""
+
+    id: str
+    tool: str
+    turn: int
+    slot: int
+    kind: Kind
+    wait: float = 0.0
+    ran: float = 0.0
+    productive: bool = False
+    wrote: bool = False
+    frame: str | None = None
+    """For an abandoned call: where it was when it was given up."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a run ended. Always returned, never raised.
+
+    ``reason`` is machine-readable: ``answer``; for ``stopped`` one of ``turns``, ``calls``, ``time``, ``tokens``,
+    ``overrun``, ``loop``, ``tool_failing``, ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``empty``,
+    ``length``, ``filtered``, ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``,
+    ``crash``; for ``cancelled`` whatever the caller gave.
+    """
+
+    run: str
+    status: Status
+    reason: str
+    message: str
+    """One friendly sentence for a person."""
+    answer: str | None = None
+    forced: bool = False
+    """The answer was given because a limit was near, not because the work was done."""
+    partial: str | None = None
+    """The last text of the model when there is no answer."""
+    rejected: tuple[str, ...] = ()
+    """Answers that the evidence gate did not accept, oldest first."""
+    calls: tuple[CallRecord, ...] = ()
+    evidence: tuple[str, ...] = ()
+    """Ids of productive calls that the answer may rest on."""
+    not_executed: tuple[str, ...] = ()
+    """Ids of calls that the model asked for and that never ran."""
+    after_cancel: tuple[str, ...] = ()
+    """Ids of writing calls that finished after the cancel was requested."""
+    verdict: Verdict | None = None
+    turns: int = 0
+    usage: Usage = Usage()
+    spent: dict[str, float] = {}
+    history: tuple[Message, ...] = ()
+    """The conversation so far: valid as it stands, also after a cancel. Hand it to ``start(history=…)``."""
+    cause: str | None = None
+    """For ``failed``: the error behind it, as text with its traceback."""
+    seconds: float = 0.0
+    cancel_seconds: float | None = None
+    """From the cancel request to the last task joined, or to the grace period."""
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
+    """A fact of a run, numbered from 1 without gaps."""
+
+    n: int
+    run: str
+    at: float
+    """UTC, seconds since the epoch."""
+    t: float
+    """The run's clock in seconds: monotonic, from 0 at its start."""
+    parent: str | None = None
+    context: str = "main"
+    turn: int = 0
+    slot: int = 0
+    user_turn: int = 0
+
+
+class RunStarted(Event, frozen=True, gc=False, tag="run_started"):
+    agent: str
+    task: str
+    tools: tuple[str, ...] = ()
+    profile: str = "default"
+    limits: dict[str, float | None] = {}
+    model: str = ""
+    continued: int = 0
+    """Messages taken over from an earlier conversation."""
+    polls: tuple[str, ...] = ()
+    """Tools that are meant to be asked again with equal arguments."""
+    version: int = FORMAT
+
+
+class RunEnding(Event, frozen=True, gc=False, tag="run_ending"):
+    status: Status
+    reason: str
+
+
+class RunEnded(Event, frozen=True, gc=False, tag="run_ended"):
+    outcome: Outcome
+
+
+class UserMessage(Event, frozen=True, gc=False, tag="user_message"):
+    text: str
+    source: Literal["task", "steer"] = "task"
+
+
+class TurnStarted(Event, frozen=True, gc=False, tag="turn_started"):
+    tools_on: bool = True
+    left: int | None = None
+    """Turns left after this one before the finishing window closes."""
+
+
+class ModelRequested(Event, frozen=True, gc=False, tag="model_requested"):
+    model: str
+    attempt: int = 1
+    messages: int = 0
+    input_estimate: int = 0
+    max_tokens: int | None = None
+    tool_choice: str = "auto"
+
+
+class ModelFirstChunk(Event, frozen=True, gc=False, tag="model_first_chunk"):
+    seconds: float
+
+
+class ModelStreamed(Event, frozen=True, gc=False, tag="model_streamed"):
+    """Text that came in since the last such event: every 400 characters or 0.5 s."""
+
+    channel: Channel
+    text: str
+
+
+class ModelReplied(Event, frozen=True, gc=False, tag="model_replied"):
+    text: str
+    calls: tuple[Call, ...] = ()
+    finish: str = "stop"
+    reasoning: str = ""
+    usage: Usage | None = None
+    seconds: float = 0.0
+    stored: bool = True
+    """False for a reply that is not part of the conversation (empty or cut off)."""
+
+
+class ModelRetried(Event, frozen=True, gc=False, tag="model_retried"):
+    attempt: int
+    error: str
+    wait: float
+    detail: str = ""
+
+
+class ModelPartialDropped(Event, frozen=True, gc=False, tag="model_partial_dropped"):
+    """A cut-off attempt: its text and calls count nowhere, its tokens are estimated at the hold."""
+
+    attempt: int
+    characters: int
+    calls: int
+    estimate: int
+
+
+class ModelFailed(Event, frozen=True, gc=False, tag="model_failed"):
+    error: str
+    detail: str
+    attempts: int = 1
+
+
+class CallProposed(Event, frozen=True, gc=False, tag="call_proposed"):
+    call_id: str
+    tool: str
+    arguments: str
+
+
+class CallAdmitted(Event, frozen=True, gc=False, tag="call_admitted"):
+    call_id: str
+    tool: str
+    key: str
+    """Digest of tool and canonical arguments (or the tool's ``loop_key``): equal calls have equal keys."""
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    waits_for: tuple[int, ...] = ()
+    """Slots of this turn that must end first."""
+    repaired: bool = False
+
+
+class CallStarted(Event, frozen=True, gc=False, tag="call_started"):
+    call_id: str
+    tool: str
+    attempt: int = 1
+    timeout: float | None = None
+
+
+class CallEnded(Event, frozen=True, gc=False, tag="call_ended"):
+    result: Result
+    key: str = ""
+    arguments: str = ""
+    """The canonical arguments (bounded), so that a reader of this event alone can judge it."""
+    result_key: str = ""
+    """What of the result counts for sameness, where the tool declares it; else empty: all of it."""
+    wait: float = 0.0
+    ran: float = 0.0
+    detail: str = ""
+    """Full text of an error, for people; never sent to the model."""
+
+
+class FindingMade(Event, frozen=True, gc=False, tag="finding_made"):
+    finding: Finding
+
+
+class Nudged(Event, frozen=True, gc=False, tag="nudged"):
+    text: str
+    by: str
+    cause: int = 0
+
+
+class Reminded(Event, frozen=True, gc=False, tag="reminded"):
+    text: str
+    about: str
+
+
+class PushedBack(Event, frozen=True, gc=False, tag="pushed_back"):
+    """A reply that was not accepted as the answer, and what the model is told about it."""
+
+    text: str
+    by: str
+    answer: str = ""
+    stored: bool = True
+    """False when the reply behind it is not part of the conversation (an empty one)."""
+
+
+class Blocked(Event, frozen=True, gc=False, tag="blocked"):
+    keys: tuple[str, ...]
+    by: str
+    cause: int = 0
+    known: str | None = None
+
+
+class Stopped(Event, frozen=True, gc=False, tag="stopped"):
+    verdict: Verdict
+    cause: int = 0
+
+
+class Paused(Event, frozen=True, gc=False, tag="paused"):
+    reason: str
+    deadline: float | None = None
+
+
+class Resumed(Event, frozen=True, gc=False, tag="resumed"):
+    reason: str = ""
+
+
+class CancelRequested(Event, frozen=True, gc=False, tag="cancel_requested"):
+    mode: Mode
+    reason: str
+
+
+class CancelConfirmed(Event, frozen=True, gc=False, tag="cancel_confirmed"):
+    seconds: float
+    abandoned: tuple[str, ...] = ()
+
+
+class Held(Event, frozen=True, gc=False, tag="held"):
+    amounts: dict[str, float]
+    held: str
+
+
+class Settled(Event, frozen=True, gc=False, tag="settled"):
+    amounts: dict[str, float]
+    held: str
+    estimated: bool = False
+
+
+class Overrun(Event, frozen=True, gc=False, tag="overrun"):
+    dimension: str
+    over: float
+
+
+class EvidenceFound(Event, frozen=True, gc=False, tag="evidence"):
+    call_id: str
+    tool: str
+
+
+class DetectorFailed(Event, frozen=True, gc=False, tag="detector_failed"):
+    detector: str
+    error: str
+
+
+class ContextChanged(Event, frozen=True, gc=False, tag="context_changed"):
+    reason: str
+    dropped: int = 0
+
+
+class ChildStarted(Event, frozen=True, gc=False, tag="child_started"):
+    child: str
+    agent: str
+
+
+class ChildEnded(Event, frozen=True, gc=False, tag="child_ended"):
+    child: str
+    status: Status
+    reason: str
+    calls: int = 0
+    tokens: int = 0
+
+
+class LoopBlocked(Event, frozen=True, gc=False, tag="loop_blocked"):
+    """The event loop did not run for so long; ``frame`` is what held it."""
+
+    seconds: float
+    frame: str
+
+
+class Unknown(Event, frozen=True, gc=False, tag="unknown"):
+    """An event of a type that this version does not know; ``raw`` keeps it whole."""
+
+    raw: dict[str, Any]
+
+
+AnyEvent = (
+    RunStarted
+    | RunEnding
+    | RunEnded
+    | UserMessage
+    | TurnStarted
+    | ModelRequested
+    | ModelFirstChunk
+    | ModelStreamed
+    | ModelReplied
+    | ModelRetried
+    | ModelPartialDropped
+    | ModelFailed
+    | CallProposed
+    | CallAdmitted
+    | CallStarted
+    | CallEnded
+    | FindingMade
+    | Nudged
+    | Reminded
+    | PushedBack
+    | Blocked
+    | Stopped
+    | Paused
+    | Resumed
+    | CancelRequested
+    | CancelConfirmed
+    | Held
+    | Settled
+    | Overrun
+    | EvidenceFound
+    | DetectorFailed
+    | ContextChanged
+    | ChildStarted
+    | ChildEnded
+    | LoopBlocked
+    | Unknown
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(AnyEvent)
+_tags = frozenset(t.__struct_config__.tag for t in AnyEvent.__args__)
+_envelope = ("n", "run", "at", "t", "parent", "context", "turn", "slot", "user_turn")
+
+
+def encode_event(event: Event) -> bytes:
+    """Encode one event as one line of JSON, without the newline."""
+    if type(event) is Unknown:
+        return _encoder.encode(event.raw)
+    return _encoder.encode(event)
+
+
+def decode_event(line: bytes | str) -> Event:
+    """Decode one line. An event of an unknown type becomes :class:`Unknown` and encodes back to what it was.
+
+    Raises ``msgspec.DecodeError`` (a ``ValueError``) if the line is not JSON or not an event.
+    """
+    try:
+        event: Event = _decoder.decode(line)
+    except msgspec.ValidationError:
+        raw = msgspec.json.decode(line)
+        if not isinstance(raw, dict) or "type" not in raw or raw["type"] in _tags:
+            raise
+        known = {k: raw[k] for k in _envelope if k in raw}
+        return msgspec.convert({"raw": raw, **known}, Unknown)
+    return event

@@ -1,0 +1,290 @@
+"""Models behind an OpenAI-compatible endpoint: chat completions, always streamed, one attempt a call."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import time
+import weakref
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from ..errors import ConfigurationError
+from ..model import Chunk, ModelError, Request, Timeouts
+from . import dialect, failure
+
+if TYPE_CHECKING:
+    import httpx2
+    import openai
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+CONNECT_TIMEOUT = 30.0
+"""Seconds for DNS, TCP and TLS together to give a connection; the first-chunk timeout covers them too."""
+CLOSE_TIMEOUT = 2.0
+"""Seconds that closing a response may hold up a cancel. It is one close(2); nothing is waited for."""
+DEFAULT_TIMEOUTS = Timeouts()
+
+
+class OpenAIModel:
+    """A :class:`Model` over ``openai.AsyncOpenAI``, for OpenAI and every server that speaks like it.
+
+    - ``name``, ``base_url``, ``api_key``: or ``OPENAI_MODEL``, ``OPENAI_BASE_URL``, ``OPENAI_API_KEY``. Only
+      api.openai.com needs a key.
+    - ``timeouts``: seconds to the first chunk, between two events and for the whole reply. Comments that keep a
+      connection alive do not count as events.
+    - ``max_tokens_field``: ``max_completion_tokens`` for api.openai.com, ``max_tokens`` elsewhere, unless given.
+    - ``extra``: further fields of the body, such as ``{"temperature": 0, "seed": 1}``.
+    - ``http_client``: an ``httpx2.AsyncClient`` of your own, used as it is and never closed. Without one, each event
+      loop gets a client that keeps no connection open between requests, so there is nothing to close at the end.
+    - ``context_window``: in tokens, if known.
+    - ``withhold_tools``: leave the tools out of a request whose ``tool_choice`` is ``none``; many servers ignore that.
+
+    An optional field that the server refuses (``stream_options``, ``parallel_tool_calls``, ``tool_choice``, the name
+    of the token bound) is left out and the request is sent once more within the same attempt; this is remembered.
+
+    Raises :class:`ConfigurationError` if the model's name, a usable base URL or a key that is needed is missing. Safe
+    to share by any number of runs and event loops. ``openai`` is imported at the first request, in a thread.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        max_tokens_field: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+        http_client: httpx2.AsyncClient | None = None,
+        context_window: int | None = None,
+        withhold_tools: bool = True,
+    ) -> None:
+        self.name = name or os.environ.get("OPENAI_MODEL") or ""
+        if not self.name:
+            raise ConfigurationError("no model: give its name, OpenAIModel('…'), or set OPENAI_MODEL")
+        self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
+        self.provider, self._host = _provider(self.base_url)
+        self._api_key = api_key or os.environ.get("OPENAI_API_KEY") or ""
+        if not self._api_key and self._host == "api.openai.com":
+            raise ConfigurationError(
+                "no API key for api.openai.com: give api_key=… or set OPENAI_API_KEY; "
+                "for a server of your own set base_url=… or OPENAI_BASE_URL"
+            )
+        self.timeouts = timeouts
+        self.context_window = context_window
+        self.withhold_tools = withhold_tools
+        self.extra = dict(extra or {})
+        own = self._host == "api.openai.com"
+        self._shape = dialect.Shape(max_tokens_field or ("max_completion_tokens" if own else "max_tokens"))
+        self._http_client = http_client
+        self._clients: weakref.WeakKeyDictionary[Any, openai.AsyncOpenAI] = weakref.WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"<OpenAIModel {self.name} at {self.provider}>"
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[Chunk]]:
+        """Send one request and give its chunks as they come; leaving, also by cancel, closes the connection at once.
+
+        Entering and iterating raise :class:`ModelError` for whatever goes wrong outside this process. The iterator
+        ends after the reply's end; a reply that is cut off or empty is an error.
+        """
+        started = anyio.current_time()
+        response = await self._open(request, started)
+        try:
+            yield _Chunks(self, response, started)
+        finally:
+            # What a connection says while it is dropped is of no interest any more.
+            with anyio.move_on_after(CLOSE_TIMEOUT, shield=True), contextlib.suppress(Exception):
+                await response.close()
+
+    async def _open(self, request: Request, started: float) -> openai.AsyncStream[object]:
+        first = min(self.timeouts.first_chunk, self.timeouts.total)
+        with anyio.CancelScope(deadline=started + first) as scope:
+            try:
+                return await self._ask(request)
+            except Exception as error:
+                raise self._mapped(error) from error
+        assert scope.cancelled_caught
+        raise ModelError("timeout", f"{self.provider} did not begin to answer within {first:g} s")
+
+    async def _ask(self, request: Request) -> openai.AsyncStream[object]:
+        """One request, and one more for each optional field that the server turns out not to take."""
+        client = await self._client()
+        shape: dialect.Shape | None = self._shape
+        while shape is not None:
+            body = dialect.request_body(self.name, request, shape, withhold_tools=self.withhold_tools, extra=self.extra)
+            try:
+                response = await self._post(client, body)
+            except Exception as error:
+                shape = shape.refusing(_refused_field(error, body))
+                if shape is None:
+                    raise
+            else:
+                self._shape = shape  # only what helped is remembered
+                return response
+        raise AssertionError("a shape is tried or its error raised")
+
+    async def _post(self, client: openai.AsyncOpenAI, body: dict[str, Any]) -> openai.AsyncStream[object]:
+        # Plain dicts: a typed chunk costs the SDK 160 µs, and its types know nothing of what other servers send.
+        import openai
+
+        return await client.post(
+            "/chat/completions", body=body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object]
+        )
+
+    async def _client(self) -> openai.AsyncOpenAI:
+        loop = anyio.lowlevel.current_token().native_token
+        client = self._clients.get(loop)
+        if client is None:
+            # Importing openai takes about a second and a TLS context 50 ms: not on the loop.
+            limiter = anyio.CapacityLimiter(1)
+            made = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True, limiter=limiter)
+            client = self._clients.setdefault(loop, made)
+        return client
+
+    def _connect(self) -> openai.AsyncOpenAI:
+        import httpx2
+        import openai
+
+        http_client = self._http_client or openai.DefaultAsyncHttpx2Client(
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+            trust_env=not _is_loopback(self._host),  # a proxy of the environment has no business with this machine
+        )
+        return openai.AsyncOpenAI(
+            api_key=self._api_key or "none",
+            base_url=self.base_url,
+            max_retries=0,  # retries have one owner, and it is not the SDK
+            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),  # the SDK's is per read; ours are in _Chunks
+            http_client=http_client,
+        )
+
+    def _mapped(self, error: Exception) -> ModelError:
+        """The :class:`ModelError` for anything that the SDK, the HTTP client or the network raises."""
+        import httpx2
+        import openai
+
+        if isinstance(error, ModelError):
+            return error
+        if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException | TimeoutError):
+            return ModelError("timeout", f"{self.provider} did not answer in time: {_leaf(error)}")
+        if isinstance(error, openai.APIStatusError):
+            return failure.answered(
+                error.status_code,
+                error.body,
+                error.response.headers,
+                who=self.provider,
+                now=time.time(),
+                secret=self._api_key,
+            )
+        if isinstance(error, openai.APIConnectionError | httpx2.HTTPError | OSError | anyio.BrokenResourceError):
+            return ModelError("connection", f"the connection to {self.provider} failed: {_leaf(error)}")
+        if isinstance(error, openai.APIError):
+            return failure.reported(error.body or error.message, who=self.provider, secret=self._api_key)
+        if isinstance(error, ValueError):  # also UnicodeDecodeError and JSONDecodeError
+            return ModelError("server", f"{self.provider} sent what is not JSON: {_leaf(error)}")
+        return ModelError("unknown", f"asking {self.provider} failed: {_leaf(error)}")
+
+
+class _Chunks:
+    """The chunks of one open response, each awaited under its deadline."""
+
+    def __init__(self, model: OpenAIModel, response: openai.AsyncStream[object], started: float) -> None:
+        self._model = model
+        self._response = response
+        self._reader = dialect.EventReader(model.provider)
+        self._ready: deque[Chunk] = deque()
+        self._first_by: float | None = started + model.timeouts.first_chunk
+        self._end_by = started + model.timeouts.total
+        self._ended = False
+
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        return self
+
+    async def __anext__(self) -> Chunk:
+        while not self._ready:
+            if self._ended:
+                raise StopAsyncIteration
+            await self._receive()
+        return self._ready.popleft()
+
+    async def _receive(self) -> None:
+        timeouts = self._model.timeouts
+        next_by = self._first_by if self._first_by is not None else anyio.current_time() + timeouts.idle
+        with anyio.CancelScope(deadline=min(next_by, self._end_by)) as scope:
+            event = await self._event()
+        if scope.cancelled_caught:
+            what = "total" if next_by > self._end_by else "idle" if self._first_by is None else "first_chunk"
+            seconds = getattr(timeouts, what)
+            raise ModelError("timeout", f"{self._model.provider} was silent too long ({what}: {seconds:g} s)")
+        self._ended = event is _END
+        self._ready.extend(self._end() if self._ended else self._reader.feed(event))
+        if self._ready:
+            self._first_by = None
+
+    async def _event(self) -> object:
+        try:
+            return await anext(self._response, _END)
+        except Exception as error:
+            raise self._model._mapped(error) from error
+
+    def _end(self) -> list[Chunk]:
+        kind = self._response.response.headers.get("content-type", "an unnamed type")
+        try:
+            return self._reader.end()
+        except ModelError as error:
+            if error.kind != "empty_stream" or "event-stream" in kind:
+                raise
+        raise ModelError(
+            "unsupported",
+            f"{self._model.provider} answered with {kind} where a stream of events was asked for: "
+            "check the base URL (it usually ends in /v1)",
+        )
+
+
+_END = object()
+
+
+def _provider(base_url: str) -> tuple[str, str]:
+    """The key by which runs share a limiter, ``scheme://host:port``, and the host."""
+    try:
+        url = urlsplit(base_url)
+        port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+    except ValueError:
+        url, port = urlsplit(""), None
+    if url.hostname is None or port is None:
+        raise ConfigurationError(f"base_url must look like https://host/v1, not {base_url!r}")
+    host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+    return f"{url.scheme}://{host}:{port}", url.hostname
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _refused_field(error: Exception, body: Mapping[str, Any]) -> str | None:
+    import openai
+
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    return failure.unsupported_field(body, error.status_code, error.body, error.response.text)
+
+
+def _leaf(error: BaseException) -> str:
+    """The innermost cause in one line: the SDK's own text is only ever "Connection error."."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    text = " ".join(str(error).split())[: failure.MAX_DETAIL]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,72 @@
+"""What third parties bring, by entry points: tools, detectors and guards. Two of one name are an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from .detect.detector import Factory
+from .errors import ConfigurationError
+from .guards.guard import CallGuard
+from .tools import Tool
+
+
+def load_tools(*sets: str, **options: Any) -> list[Tool]:
+    """The tools of the named sets (entry points of ``watchkeeper.tools``), made with the options, for example ``root``.
+
+    Raises :class:`ConfigurationError` for a set that is not there or cannot be loaded, and for two tools of one name.
+    """
+    there = _found("watchkeeper.tools")
+    tools: dict[str, tuple[str, Tool]] = {}
+    for name in sets:
+        if name not in there:
+            raise ConfigurationError(f"there is no tool set {name!r}; installed are {', '.join(sorted(there)) or 'none'}")
+        made = _load(there[name])
+        for tool in made(**options) if callable(made) else made:
+            if tool.name in tools:
+                raise ConfigurationError(
+                    f"two tools are named {tool.name!r}: one of the set {tools[tool.name][0]!r}, one of {name!r}"
+                )
+            tools[tool.name] = (name, tool)
+    return [tool for _, tool in tools.values()]
+
+
+def load_detectors() -> list[Factory]:
+    """Detectors of third parties: entry points of ``watchkeeper.detectors`` name their factories."""
+    return [_load(point) for point in _found("watchkeeper.detectors").values()]
+
+
+def load_guards() -> list[CallGuard]:
+    """Call guards of third parties: entry points of ``watchkeeper.guards`` name a function that makes one."""
+    return [_load(point)() for point in _found("watchkeeper.guards").values()]
+
+
+def _found(group: str) -> dict[str, EntryPoint]:
+    return by_name(group, entry_points(group=group))
+
+
+def by_name(group: str, points: Iterable[EntryPoint]) -> dict[str, EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    for point in points:
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            raise ConfigurationError(
+                f"two entry points of {group} are named {point.name!r}: {other.value} ({_origin(other)}) and "
+                f"{point.value} ({_origin(point)}); uninstall one"
+            )
+    return found
+
+
+def _origin(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else "unknown origin"
+
+
+def _load(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except Exception as error:
+        raise ConfigurationError(
+            f"{point.group}: {point.name} ({point.value}, from {_origin(point)}) cannot be loaded: "
+            f"{type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,113 @@
+"""Profiles: settings of every guard as data, chosen by name."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from .errors import ConfigurationError
+from .ladder import GuardMode
+from .thresholds import Steps, Thresholds
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of a run. None means: no limit of that kind; the defaults leave none of them open."""
+
+    max_turns: int = 20
+    finish_turns: int = 3
+    """Turns after ``max_turns`` in which tools are off: one for the answer and one for each push-back."""
+    max_calls: int | None = 1000
+    seconds: float | None = 1800.0
+    """Wall-clock time of the run: 30 minutes."""
+    tokens: int | None = 2_000_000
+    reply_tokens: int = 4096
+    """Tokens of one reply (``max_tokens`` of a request); cut to what the budget has left."""
+    pushbacks: int = 2
+    """How often an answer is sent back, for evidence, before the run ends."""
+    empty_replies: int = 2
+    """Empty replies in a row that are asked again."""
+    grace: float = 5.0
+    """Seconds after a cancel at which the outcome is published, whatever is still at work."""
+    pause: float = 3600.0
+    """Seconds after which a paused run is stopped."""
+    parallel: int = 16
+    """Calls of a run that run side by side."""
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """How each guard is set. Make one of your own with ``msgspec.structs.replace(PROFILES["default"], …)``."""
+
+    name: str = "default"
+    limits: Limits = Limits()
+    thresholds: Thresholds = Thresholds()
+    mode: GuardMode = "enforce"
+    refuse_equal: int | None = None
+    """Refuse the n-th proposal of an equal call, of any tool; None: never by count alone."""
+    show_earlier: bool = True
+    """Such a refusal shows the earlier result."""
+    writers_alone: bool = False
+    """A writing call runs alone, whatever it writes."""
+    interval: float | None = None
+    """Least seconds between two calls of one tool. Less than a second is waited, more is refused."""
+    deny: tuple[str, ...] = ()
+    """Tools that never run, by name; ``dangerous`` stands for all that are declared so."""
+    remind_at: float = 0.7
+    """Share of a budget at which the model is reminded."""
+    finish_at: float = 0.9
+    """Share of a budget at which tools go off and the answer is asked for; 1.0: a plain stop at the limit."""
+    on_limit: Literal["stop", "hand_over"] = "stop"
+    thought_alert: int | None = None
+    """Near-equal thoughts in a row at which the model is told (takes effect with the thought guard)."""
+    thought_force: int | None = None
+
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile(),
+        Profile(
+            name="loopagent",
+            refuse_equal=2,
+            writers_alone=True,
+            limits=Limits(finish_turns=3, pushbacks=2),
+            thresholds=Thresholds(failing=Steps(None, None, 3)),
+        ),
+        Profile(
+            name="demo",
+            limits=Limits(max_turns=10, finish_turns=0),
+            finish_at=1.0,
+            thresholds=Thresholds(equal=Steps(6, None, 9), breaker=11, window=30),
+        ),
+        Profile(
+            name="production",
+            thresholds=Thresholds(equal=Steps(11, None, 21), breaker=31, window=31),
+        ),
+        Profile(
+            name="safe-loop",
+            limits=Limits(max_turns=15),
+            interval=5.0,
+            deny=("run_command", "delete_file"),
+            remind_at=0.7,
+            thought_alert=2,
+            thought_force=3,
+        ),
+        Profile(
+            name="safe-runner",
+            limits=Limits(max_calls=5),
+            refuse_equal=3,
+            show_earlier=False,
+            on_limit="hand_over",
+        ),
+    )
+}
+
+
+def profile_named(profile: str | Profile) -> Profile:
+    """The profile itself or the one of that name. Raises :class:`ConfigurationError` for a name that is not there."""
+    if isinstance(profile, Profile):
+        return profile
+    found = PROFILES.get(profile)
+    if found is None:
+        raise ConfigurationError(f"there is no profile {profile!r}; the profiles are {', '.join(sorted(PROFILES))}")
+    return found

@@ -1,0 +1,437 @@
+"""The handle of a run: watch it, steer it, pause it, cancel it, from the loop or from any thread."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import anyio.abc
+import anyio.streams.memory
+import msgspec
+
+from .agent import Agent
+from .budget import Budget
+from .errors import RunEndedError
+from .guards.evidence import Evidence
+from .history import History
+from .ledger import Ledger
+from .log import Gap, Log
+from .messages import (
+    Blocked,
+    Call,
+    CallEnded,
+    CallProposed,
+    CancelRequested,
+    Event,
+    Message,
+    Mode,
+    Nudged,
+    Outcome,
+    Paused,
+    Result,
+    Resumed,
+    Status,
+    Stopped,
+    Verdict,
+)
+from .model import CallDelta, TextDelta
+from .seams import Seams
+from .states import State, can_move, move
+
+if TYPE_CHECKING:
+    from .actors.agent import AgentActor
+    from .actors.executor import Executor
+    from .detect.judge import Judge
+    from .locks import Grip
+    from .supervisor import Supervisor
+
+T = TypeVar("T")
+
+AFTER_TURN = 120.0
+"""Seconds that a turn gets to end after ``cancel(mode="after_turn")`` before it becomes ``now``."""
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """Why and how a run is to end. The first one counts; only its mode may be raised later."""
+
+    status: Status
+    reason: str
+    answer: str | None = None
+    forced: bool = False
+    cause: str | None = None
+    verdict: Verdict | None = None
+
+
+class Run:
+    """A run under supervision. Made by ``Supervisor.start``; all methods but those of ``threadsafe`` belong to its loop."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        agent: Agent,
+        task: str,
+        *,
+        run_id: str,
+        seams: Seams,
+        budget: Budget,
+        parent: Run | None,
+        history: Sequence[Message],
+        keep: int,
+        grips_above: frozenset[int],
+    ) -> None:
+        self.id = run_id
+        self.supervisor = supervisor
+        self.agent = agent
+        self.task = task
+        self.parent = parent
+        self.root: Run = parent.root if parent is not None else self
+        self.depth = parent.depth + 1 if parent is not None else 0
+        self.tree = self.root.id
+        self.seams = seams
+        self.budget = budget
+        self.grips_above: frozenset[int] = grips_above
+        self.children: list[Run] = []
+        self.descendants = 0
+        """Sub-agents ever started under this run, if it is a root."""
+        self.log = Log(run_id, seams, parent=parent.id if parent is not None else None, keep=keep)
+        self.ledger = Ledger()
+        self.history = History(history)
+        self.evidence = Evidence(agent.required, agent.required_any, agent.fresh)
+        self.log.attach(self.ledger)
+        self.log.attach(self.history)
+        self.log.attach(self.evidence)
+        self.state: State = "queued"
+        self.outcome: Outcome | None = None
+        self.detail = ""
+        self.steers: deque[str] = deque()
+        self.ending: Ending | None = None
+        self.mode: Mode | None = None
+        self.stopping_after_turn: str | None = None
+        self.calls_over_limit = False
+        self.cancelled_at: float | None = None
+        self.after_turn_by: float | None = None
+        self.paused_until: float | None = None
+        self.began = seams.clock()
+        self._changed = anyio.Event()
+        self._unpaused: anyio.Event | None = None
+        self._done = anyio.Event()
+        self._waiters: list[concurrent.futures.Future[Outcome]] = []
+        self._deltas: list[anyio.streams.memory.MemoryObjectSendStream[TextDelta | CallDelta]] = []
+        self.actor: AgentActor | None = None
+        self.executor: Executor | None = None
+        self.judge: Judge | None = None
+        self.agent_scope = anyio.CancelScope()
+        self.executor_scope = anyio.CancelScope()
+        self.watchdog_scope: anyio.CancelScope | None = None
+        self.agent_done = anyio.Event()
+        self.cancel_fact = 0
+        """Number of the first ``CancelRequested``."""
+        self.threadsafe = FromThreads(self)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} of {self.agent.name}: {self.state}>"
+
+    # -- watch -------------------------------------------------------------------------------------------------------
+
+    def events(self, after: int = 0) -> AsyncIterator[Event | Gap]:
+        """The facts from behind number ``after`` to the end record. A reader that is too slow gets a :class:`Gap`."""
+        return self.log.events(after)
+
+    async def deltas(self) -> AsyncIterator[TextDelta | CallDelta]:
+        """Raw pieces of the streaming replies, for a chat screen. Lossy: a slow reader misses some."""
+        send, receive = anyio.create_memory_object_stream[TextDelta | CallDelta](1024)
+        self._deltas.append(send)
+        if self.outcome is not None:
+            send.close()
+        try:
+            async with receive:
+                async for delta in receive:
+                    yield delta
+        finally:
+            if send in self._deltas:
+                self._deltas.remove(send)
+            send.close()
+
+    async def wait(self) -> Outcome:
+        """Wait for the outcome. Cancelling the wait does not cancel the run."""
+        await self._done.wait()
+        assert self.outcome is not None
+        return self.outcome
+
+    async def wait_or_cancel(self, reason: str = "parent_cancelled") -> Outcome:
+        """Wait for the outcome; if this wait is cancelled, cancel the run and wait for its end within its grace."""
+        try:
+            return await self.wait()
+        except anyio.get_cancelled_exc_class():
+            self.cancel(reason)
+            with anyio.CancelScope(shield=True), anyio.move_on_after(self.agent.limits.grace + 1):
+                await self._done.wait()
+            raise
+
+    def snapshot(self) -> dict[str, Any]:
+        """State, what it is doing, and how the guards stand: plain data, safe to show and to encode."""
+        now = self.seams.clock()
+        return {
+            "run": self.id,
+            "agent": self.agent.name,
+            "task": self.task[:200],
+            "state": self.state,
+            "seconds": round(now - self.began, 3),
+            "turn": self.log.turn,
+            "facts": self.log.n,
+            "last_fact": round(self.log.last_t, 3),
+            "doing": self.executor.doing() if self.executor is not None else [],
+            "calls": self.ledger.ended,
+            "spent": dict(self.budget.spent),
+            "held": dict(self.budget.held),
+            "limits": self.limits(),
+            "agent_stands": self.actor.snapshot() if self.actor is not None else {},
+            "watchdog": self.judge.scoreboard() if self.judge is not None else {},
+            "children": [{"run": child.id, "agent": child.agent.name, "state": child.state} for child in self.children],
+            "outcome": None if self.outcome is None else {"status": self.outcome.status, "reason": self.outcome.reason},
+        }
+
+    def limits(self) -> dict[str, float | None]:
+        """The limits that are in force, those inherited from a parent included. None: no limit."""
+        return {name: self.budget.limit(name) for name in ("turns", "calls", "tokens")} | {
+            "seconds": self.agent.limits.seconds
+        }
+
+    # -- steer -------------------------------------------------------------------------------------------------------
+
+    def steer(self, text: str) -> None:
+        """Say something to the agent, as the user; it reads it before its next turn.
+
+        Raises :class:`RunEndedError` if the run has ended or is about to.
+        """
+        self._must_live("take a message")
+        self.steers.append(text)
+
+    def pause(self, reason: str = "paused", *, seconds: float | None = None) -> None:
+        """Hold before the next model request; the turn's calls run on. After ``seconds`` (default: the limit of the
+        agent, one hour) the run is stopped with the reason ``pause_expired``. Pausing twice changes nothing."""
+        self._must_live("be paused")
+        if self._unpaused is not None:
+            return
+        seconds = self.agent.limits.pause if seconds is None else seconds
+        self.paused_until = self.seams.clock() + seconds
+        self._unpaused = anyio.Event()
+        self._move("pausing")
+        self.log.append(Paused, reason=reason, deadline=seconds)
+        self.notify()
+
+    def resume(self, reason: str = "") -> None:
+        """Go on after a pause. Resuming a run that is not paused changes nothing."""
+        self._must_live("be resumed")
+        if self._unpaused is None:
+            return
+        self._unpaused.set()
+        self._unpaused = self.paused_until = None
+        self._move("running")
+        self.log.append(Resumed, reason=reason)
+        self.notify()
+
+    def cancel(self, reason: str = "cancelled", mode: Mode = "now", *, deadline: float | None = None) -> bool:
+        """End the run from outside. Never discards finished work; the outcome's history can be continued.
+
+        - ``after_turn``: no further model request; the turn's calls finish. After ``deadline`` seconds (default 120)
+          it becomes ``now``.
+        - ``now``: cancel the request and the calls; the outcome comes when all have ended, at the latest after the
+          grace period, naming what did not stop.
+        - ``kill``: as ``now``, without waiting.
+
+        The first reason wins; a later call can only raise the mode. Returns False if the run has ended already.
+        Sub-agents are cancelled with it.
+        """
+        if self.outcome is not None or self.state in ("ending", "ended"):
+            if mode == "kill" and self.mode != "kill":
+                self.mode = "kill"
+                self.notify()
+            return False
+        order: tuple[Mode, ...] = ("after_turn", "now", "kill")
+        if self.mode is not None and order.index(mode) <= order.index(self.mode):
+            return True
+        self.mode = mode
+        now = self.seams.clock()
+        if self.cancelled_at is None:
+            self.cancelled_at = now
+        reason = self.stopping_after_turn or reason
+        fact = self.log.append(CancelRequested, mode=mode, reason=reason)
+        self.cancel_fact = self.cancel_fact or fact.n
+        if mode == "after_turn" and self.state != "queued":
+            self.stopping_after_turn = reason
+            self.after_turn_by = now + (AFTER_TURN if deadline is None else deadline)
+            if self._unpaused is not None:
+                self._unpaused.set()
+        else:
+            self.end(Ending("cancelled", reason))
+        for child in self.children:
+            child.cancel("parent_cancelled", mode)
+        self.notify()
+        return True
+
+    # -- for the actors and the supervisor ---------------------------------------------------------------------------
+
+    def end(self, ending: Ending) -> None:
+        """Ask for the end. The first ending counts."""
+        if self.ending is None:
+            self.ending = ending
+            if can_move(self.state, "cancelling") and ending.status == "cancelled":
+                self._move("cancelling")
+        self.notify()
+
+    def rule(self, verdict: Verdict, cause: int) -> None:
+        """Carry out a verdict of the watchdog. Nothing is done to a run that is ending already."""
+        if self.ending is not None or self.log.closed:
+            return
+        finding, log = verdict.finding, self.log
+        if verdict.action == "stop":
+            log.append(Stopped, verdict=verdict, cause=cause)
+            self.end(Ending("stopped", verdict.reason, verdict=verdict))
+        elif verdict.action == "pause":
+            self.pause(verdict.reason)
+        else:
+            if verdict.action == "block" and finding.keys:
+                log.append(Blocked, keys=finding.keys, by=finding.detector, cause=cause, known=finding.known)
+            log.append(Nudged, text=verdict.message, by=finding.detector, cause=cause)
+
+    async def gate(self) -> None:
+        """Hold here while the run is paused."""
+        while self._unpaused is not None and not self._unpaused.is_set():
+            if self.state == "pausing":
+                self._move("paused")
+            await self._unpaused.wait()
+
+    def delta(self, delta: TextDelta | CallDelta) -> None:
+        for send in self._deltas:
+            try:
+                send.send_nowait(delta)
+            except (anyio.WouldBlock, anyio.BrokenResourceError):
+                continue  # lossy by design: the facts have it all
+
+    def refuse_calls(self, calls: Sequence[Call], why: str) -> None:
+        """Give ``not_run`` to calls of a reply that never came to the executor."""
+        for call in calls:
+            if call.id in self.ledger.entries:
+                continue
+            self.log.append(CallProposed, slot=call.slot, call_id=call.id, tool=call.tool, arguments=call.arguments)
+            text = self.supervisor.wording.not_run(call.tool, why).text
+            self.log.append(CallEnded, slot=call.slot, result=Result(call.id, call.tool, "not_run", text, by="cancel"))
+
+    def settle_rest(self, why: str) -> None:
+        """At the end: calls of the last reply that never came to the executor."""
+        self.refuse_calls(self.history.open_calls(), why)
+
+    def time_left(self) -> float | None:
+        limits = [run.agent.limits.seconds - (self.seams.clock() - run.began) for run in self._line() if run.agent.limits.seconds is not None]
+        return min(limits, default=None)
+
+    def time_share(self) -> float:
+        limit = self.agent.limits.seconds
+        return (self.seams.clock() - self.began) / limit if limit else 0.0
+
+    def deadline(self) -> float:
+        """The clock's time at which the run's time is up; infinity without a limit."""
+        left = self.time_left()
+        return float("inf") if left is None else self.seams.clock() + left
+
+    async def changed(self) -> None:
+        await self._changed.wait()
+
+    def finished(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self._move("ended")
+        self._done.set()
+        for send in list(self._deltas):
+            send.close()
+        for future in self._waiters:
+            future.set_result(outcome)
+        self._waiters.clear()
+        self.notify()
+
+    def move_to(self, state: State) -> None:
+        self._move(state)
+
+    def _line(self) -> list[Run]:
+        line, run = [], self
+        while True:
+            line.append(run)
+            if run.parent is None:
+                return line
+            run = run.parent
+
+    def _move(self, to: State) -> None:
+        self.state = move(self.state, to)
+
+    def notify(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _must_live(self, what: str) -> None:
+        if self.ending is not None or self.outcome is not None:
+            raise RunEndedError(f"run {self.id} cannot {what}: it has ended or is ending")
+
+
+class FromThreads:
+    """The handle for other threads: each method hands its work to the run's loop and returns at once."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def cancel(self, reason: str = "cancelled", mode: Mode = "now") -> None:
+        self._post(lambda: self._run.cancel(reason, mode))
+
+    def pause(self, reason: str = "paused", *, seconds: float | None = None) -> None:
+        self._post(_if_alive(lambda: self._run.pause(reason, seconds=seconds)))
+
+    def resume(self, reason: str = "") -> None:
+        self._post(_if_alive(lambda: self._run.resume(reason)))
+
+    def steer(self, text: str) -> None:
+        self._post(_if_alive(lambda: self._run.steer(text)))
+
+    def snapshot(self, timeout: float | None = 5.0) -> dict[str, Any]:
+        """Raises ``TimeoutError`` if the loop does not answer in time (it is blocked)."""
+        return self._ask(self._run.snapshot).result(timeout)
+
+    def wait(self, timeout: float | None = None) -> Outcome:
+        """Block this thread until the outcome; raises ``TimeoutError`` after ``timeout`` seconds."""
+        future: concurrent.futures.Future[Outcome] = concurrent.futures.Future()
+
+        def register() -> None:
+            if self._run.outcome is not None:
+                future.set_result(self._run.outcome)
+            else:
+                self._run._waiters.append(future)
+
+        self._post(register)
+        return future.result(timeout)
+
+    def _ask(self, function: Callable[[], T]) -> concurrent.futures.Future[T]:
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def answer() -> None:
+            try:
+                future.set_result(function())
+            except Exception as error:
+                future.set_exception(error)
+
+        self._post(answer)
+        return future
+
+    def _post(self, function: Callable[[], Any]) -> None:
+        if not self._run.seams.post(function):
+            raise RunEndedError(f"run {self._run.id} cannot be reached: its event loop has ended")
+
+
+def _if_alive(function: Callable[[], None]) -> Callable[[], None]:
+    def guarded() -> None:
+        try:
+            function()
+        except RunEndedError:
+            pass  # it ended between the call in the thread and its turn in the loop
+
+    return guarded

@@ -1,0 +1,473 @@
+"""The supervisor: who exists, how they are wired, in which order they start and end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+
+from . import failures, plugins, reports
+from .actors.agent import AgentActor
+from .actors.executor import Batch, Executor
+from .actors.watchdog import Watchdog
+from .agent import Agent
+from .budget import Budget
+from .current import HERE
+from .decisions import Answer
+from .detect.detector import Factory
+from .detect.judge import Judge
+from .detect.silence import Silence
+from .errors import ConfigurationError, SpawnRefused, SupervisorClosed
+from .guards.blocked import Blocked
+from .guards.denied import Denied
+from .guards.duplicate import Duplicate
+from .guards.equal import RefuseEqual
+from .guards.guard import CallGuard
+from .guards.interval import Interval
+from .locks import Locks
+from .log import KEEP, Reader
+from .messages import (
+    CancelConfirmed,
+    ChildEnded,
+    ChildStarted,
+    LoopBlocked,
+    Message,
+    Outcome,
+    RunEnded,
+    RunEnding,
+    RunStarted,
+    Usage,
+    UserMessage,
+)
+from .monitor import LoopMonitor
+from .provider import Provider
+from .run import Ending, Run
+from .seams import Seams
+from .threads import Threads
+from .wording import Wording
+
+MAX_DEPTH = 2
+MAX_CHILDREN = 10
+"""Sub-agents that one root run may ever start, at any depth."""
+DRAIN = 5.0
+"""Seconds that the watchdog gets to read the last facts of a run."""
+KILL_ROUNDS = 3
+
+
+class Supervisor:
+    """Runs agents under supervision: ``async with Supervisor() as supervisor: run = await supervisor.start(…)``.
+
+    Resource handling: calls and actors are tasks of the supervisor, so that a run can end although one of its tools
+    will not. Leaving the block cancels the runs that are left and waits for their outcomes; a tool that swallows its
+    cancellation holds up the leaving and is named in the log. Error handling: a failure inside a run is that run's
+    outcome; only an error of the block's own body leaves it.
+
+    - ``max_runs``: runs side by side; further ones are queued, and can be cancelled there.
+    - ``budget``: the root of all runs' budgets.
+    - ``detectors``, ``guards``: more of them beside those of the entry points.
+    - ``keep``: facts that a run's log keeps for late viewers.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_runs: int = 1000,
+        budget: Budget | None = None,
+        detectors: Iterable[Factory] = (),
+        guards: Iterable[CallGuard] = (),
+        wording: Wording | None = None,
+        seams: Seams | None = None,
+        keep: int = KEEP,
+        plugged: bool = True,
+        monitor: bool = True,
+    ) -> None:
+        if max_runs < 1:
+            raise ConfigurationError(f"max_runs must be at least 1, not {max_runs}")
+        self.seams = seams or Seams()
+        self.wording = wording or Wording()
+        self.budget = budget or Budget()
+        self.runs: dict[str, Run] = {}
+        """The runs that have not ended, by id."""
+        self._detectors = (*detectors, *(plugins.load_detectors() if plugged else ()))
+        self._guards = (*guards, *(plugins.load_guards() if plugged else ()))
+        self._keep = keep
+        self._max_runs = max_runs
+        self._monitored = monitor
+        self._providers: dict[str, Provider] = {}
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._context: AbstractAsyncContextManager[Supervisor] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._context = self._open()
+        await self._context.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._context is not None
+        return await self._context.__aexit__(kind, error, trace)
+
+    async def start(
+        self,
+        agent: Agent,
+        task: str,
+        *,
+        history: Sequence[Message] = (),
+        parent: Run | None = None,
+        budget: Budget | None = None,
+    ) -> Run:
+        """Start a run and return its handle; it can be cancelled from then on.
+
+        ``history`` goes on with an earlier conversation (``Outcome.history``), also one that was stopped. With a
+        ``parent`` the run is its sub-agent: it draws from the parent's limits and is cancelled with it. ``budget`` is
+        shared with whoever else holds it.
+
+        Raises :class:`SupervisorClosed`, or :class:`SpawnRefused` for a sub-agent too deep or too many.
+        """
+        if self._tasks is None:
+            raise SupervisorClosed("the supervisor is not open: use it as 'async with Supervisor() as supervisor:'")
+        if parent is not None:
+            self._check_spawn(parent)
+        limits = agent.limits
+        above = parent.budget if parent is not None else budget or self.budget
+        run = Run(
+            self,
+            agent,
+            task,
+            run_id=self.seams.new_id("r"),
+            seams=self.seams,
+            budget=above.child(turns=limits.max_turns, calls=limits.max_calls, tokens=limits.tokens),
+            parent=parent,
+            history=history,
+            keep=self._keep,
+            grips_above=_grips_above(parent),
+        )
+        self.runs[run.id] = run
+        if parent is not None:
+            parent.children.append(run)
+            parent.root.descendants += 1
+            parent.log.append(ChildStarted, child=run.id, agent=agent.name)
+        self._tasks.start_soon(self._drive, run, name=f"run {run.id}")
+        return run
+
+    # -- a run from start to end -------------------------------------------------------------------------------------
+
+    async def _drive(self, run: Run) -> None:
+        try:
+            if await self._let_in(run):
+                await self._perform(run)
+        except anyio.get_cancelled_exc_class():
+            run.end(Ending("cancelled", "supervisor_closed"))
+            raise
+        except Exception as error:
+            run.end(Ending("failed", "crash", cause=failures.full_text(error)))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._wind_up(run)
+            self._let_out(run)
+
+    async def _let_in(self, run: Run) -> bool:
+        """Wait in the queue for a place; sub-agents have that of their root. False if it was ended meanwhile."""
+        if run.parent is None and len(self._inside) >= self._max_runs:
+            self._queue.append(run)
+            while run in self._queue and run.ending is None:
+                await run.changed()
+            if run in self._queue:
+                self._queue.remove(run)
+                return False
+        if run.parent is None:
+            self._inside.add(run)
+        return run.ending is None
+
+    def _let_out(self, run: Run) -> None:
+        self.runs.pop(run.id, None)
+        self._inside.discard(run)
+        if self._queue and len(self._inside) < self._max_runs:
+            following = self._queue.popleft()
+            self._inside.add(following)
+            following.notify()
+
+    async def _perform(self, run: Run) -> None:
+        """Wire the three actors and start them, then wait until something ends the run."""
+        agent, log, tasks = run.agent, run.log, self._tasks
+        assert tasks is not None
+        profile = agent.profile
+        run.began = log.began = self.seams.clock()
+        run.move_to("running")
+        judge = run.judge = Judge(profile.thresholds, mode=profile.mode, extra=self._detectors, wording=self.wording)
+        watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
+        guards = self._guards_of(agent)
+        for guard in guards:
+            log.attach(guard)
+        run.executor = Executor(
+            run,
+            agent.tools,
+            guards,
+            budget=run.budget,
+            locks=self._locks,
+            threads=self._threads,
+            tasks=tasks,
+            wording=self.wording,
+            parallel=agent.limits.parallel,
+            writers_alone=profile.writers_alone,
+        )
+        run.actor = AgentActor(
+            run,
+            agent,
+            run.history,
+            run.evidence,
+            budget=run.budget,
+            provider=self._provider_of(agent),
+            wording=self.wording,
+        )
+        log.append(
+            RunStarted,
+            agent=agent.name,
+            task=run.task,
+            tools=tuple(agent.tools),
+            profile=profile.name,
+            limits=run.limits(),
+            model=agent.model.name,
+            continued=len(run.history),
+            polls=tuple(tool.name for tool in agent.tools.values() if tool.poll),
+        )
+        log.user_turn += 1
+        log.append(UserMessage, text=run.task)
+        send, receive = anyio.create_memory_object_stream[Batch](1)
+        tasks.start_soon(self._watch, run, watchdog, log.reader("watchdog", must=True))
+        tasks.start_soon(self._execute, run, receive)
+        tasks.start_soon(self._think, run, send)
+        await self._until_end(run)
+
+    async def _think(self, run: Run, batches: anyio.abc.ObjectSendStream[Batch]) -> None:
+        assert run.actor is not None
+        with anyio.CancelScope() as run.agent_scope:
+            try:
+                async with batches:
+                    result = await run.actor.run(batches)
+            except Exception as error:
+                run.end(Ending("failed", "crash", cause=failures.full_text(error)))
+            else:
+                if isinstance(result, Answer):
+                    run.end(Ending("completed", "answer", answer=result.text, forced=result.forced))
+                else:
+                    run.end(Ending(result.status, result.reason))
+        run.agent_done.set()
+
+    async def _execute(self, run: Run, batches: anyio.abc.ObjectReceiveStream[Batch]) -> None:
+        assert run.executor is not None
+        with anyio.CancelScope() as run.executor_scope:
+            try:
+                async with batches:
+                    await run.executor.run(batches)
+            except Exception as error:
+                run.end(Ending("failed", "crash", cause=failures.full_text(error)))
+
+    async def _watch(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
+        # It must see the end of a cancelled run: shielded, with a deadline that _wind_up sets.
+        with anyio.CancelScope(shield=True) as run.watchdog_scope:
+            try:
+                await watchdog.run(reader)
+            except Exception as error:
+                run.end(Ending("failed", "crash", cause=failures.full_text(error)))
+            finally:
+                reader.close()
+
+    async def _until_end(self, run: Run) -> None:
+        """Wait for an ending; time limits and deadlines of pause and cancel make one."""
+        while run.ending is None:
+            now = self.seams.clock()
+            if (left := run.time_left()) is not None and left <= 0:
+                run.end(Ending("stopped", "time"))
+            elif run.after_turn_by is not None and now >= run.after_turn_by:
+                run.end(Ending("cancelled", run.stopping_after_turn or "cancelled"))
+            elif run.paused_until is not None and now >= run.paused_until:
+                run.end(Ending("stopped", "pause_expired"))
+            else:
+                dues = [left, *(due - now for due in (run.after_turn_by, run.paused_until) if due is not None)]
+                with anyio.move_on_after(min((due for due in dues if due is not None), default=None)):
+                    await run.changed()
+
+    async def _wind_up(self, run: Run) -> None:
+        """The end of a run, in order: calls, facts of agent and executor, watchdog, end record. Bounded throughout."""
+        log, executor = run.log, run.executor
+        ending = run.ending or Ending("failed", "crash", cause="the run ended without a reason")
+        if ending.status == "cancelled" and run.cancelled_at is None:
+            run.cancelled_at = self.seams.clock()
+        names: list[str] = []
+        if executor is not None:
+            run.agent_scope.cancel()
+            executor.cancel(ending.reason)
+            for child in run.children:
+                child.cancel("parent_ended", run.mode if run.mode == "kill" else "now")
+            await self._join(run, executor)
+            run.executor_scope.cancel()
+            names = executor.abandon()
+        run.settle_rest(f"the run was ended first ({ending.reason})")
+        cancel_seconds = None
+        if run.cancelled_at is not None:
+            cancel_seconds = self.seams.clock() - run.cancelled_at
+            log.append(CancelConfirmed, seconds=cancel_seconds, abandoned=tuple(names))
+        log.append(RunEnding, status=ending.status, reason=ending.reason)
+        run.move_to("ending")
+        with anyio.move_on_after(DRAIN):
+            await log.passed("watchdog", log.n)
+        outcome = self._outcome(run, ending, cancel_seconds)
+        log.append(RunEnded, outcome=outcome)
+        log.close()
+        if run.watchdog_scope is not None:
+            run.watchdog_scope.deadline = anyio.current_time() + DRAIN
+        if ending.cause is not None:
+            reports.report("run_failed", run=run.id, cause=ending.cause)
+        if names:
+            reports.report("calls_abandoned", run=run.id, calls=names)
+        run.finished(outcome)
+        parent = run.parent
+        if parent is not None and not parent.log.closed:
+            parent.log.append(
+                ChildEnded,
+                child=run.id,
+                status=outcome.status,
+                reason=outcome.reason,
+                calls=len(outcome.calls),
+                tokens=outcome.usage.total,
+            )
+
+    async def _join(self, run: Run, executor: Executor) -> None:
+        """Wait for agent, calls and sub-agents, until the grace period or a kill."""
+        with anyio.move_on_after(run.agent.limits.grace) as scope:
+            async with anyio.create_task_group() as waiting:
+                waiting.start_soon(self._cut_short, run, scope)
+                await run.agent_done.wait()
+                await executor.joined()
+                for child in run.children:
+                    await child.wait()
+                waiting.cancel_scope.cancel()
+
+    async def _cut_short(self, run: Run, scope: anyio.CancelScope) -> None:
+        while run.mode != "kill":
+            await run.changed()
+        for _ in range(KILL_ROUNDS):
+            await anyio.lowlevel.checkpoint()  # what stops at once may still say so
+        scope.cancel()
+
+    def _outcome(self, run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
+        actor, records = run.actor, run.ledger.records()
+        turns = actor.turns if actor is not None else 0
+        started = sum(1 for entry in run.ledger.entries.values() if entry.started)
+        cancelled_fact = run.cancel_fact
+        return Outcome(
+            run=run.id,
+            status=ending.status,
+            reason=ending.reason,
+            message=self.wording.outcome(ending.status, ending.reason, turns, started, run.detail),
+            answer=ending.answer,
+            forced=ending.forced,
+            partial=actor.last_text or None if actor is not None and ending.answer is None else None,
+            rejected=tuple(actor.rejected) if actor is not None else (),
+            calls=records,
+            evidence=tuple(run.evidence.calls),
+            not_executed=tuple(record.id for record in records if record.kind in ("not_run", "refused", "denied")),
+            after_cancel=tuple(
+                entry.call_id
+                for entry in run.ledger.entries.values()
+                if cancelled_fact and entry.writes and entry.kind == "finished" and entry.ended > cancelled_fact
+            ),
+            verdict=ending.verdict,
+            turns=turns,
+            usage=actor.usage if actor is not None else Usage(),
+            spent=dict(run.budget.spent),
+            history=run.history.messages(),
+            cause=ending.cause,
+            seconds=self.seams.clock() - run.began,
+            cancel_seconds=cancel_seconds,
+        )
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[Supervisor]:
+        self.seams.bind()
+        self._locks = Locks()
+        self._threads = Threads(self.seams)
+        self._inside: set[Run] = set()
+        self._queue: deque[Run] = deque()
+        monitor = LoopMonitor(self.seams, self._loop_blocked) if self._monitored and not self.seams.virtual else None
+        failure: BaseException | None = None
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                if monitor is not None:
+                    monitor.start()
+                try:
+                    yield self
+                except BaseException as error:
+                    failure = error  # raised again below, as it is: a group of one tells nobody more
+                await self._close()
+                self._tasks.cancel_scope.cancel()
+        finally:
+            self._tasks = None
+            self._threads.close()
+            if monitor is not None:
+                monitor.stop()
+        if failure is not None:
+            raise failure
+
+    async def _close(self) -> None:
+        """Cancel what is left and wait for the outcomes; name the calls that do not end."""
+        with anyio.CancelScope(shield=True):
+            left = list(self.runs.values())
+            for run in left:
+                run.cancel("supervisor_closed")
+            for run in left:
+                await run.wait()
+
+    def _guards_of(self, agent: Agent) -> list[CallGuard]:
+        profile, wording = agent.profile, self.wording
+        guards: list[CallGuard] = []
+        if profile.deny:
+            guards.append(Denied(profile.deny, wording))
+        guards.append(Blocked(wording))
+        if profile.refuse_equal is not None:
+            guards.append(RefuseEqual(profile.refuse_equal, profile.show_earlier, wording))
+        if profile.interval is not None:
+            guards.append(Interval(profile.interval, wording))
+        if any(tool.stable for tool in agent.tools.values()):
+            guards.append(Duplicate(agent.tools, wording))
+        return [*guards, *self._guards]
+
+    def _provider_of(self, agent: Agent) -> Provider:
+        key = str(getattr(agent.model, "provider", None) or f"model:{agent.model.name}")
+        provider = self._providers.get(key)
+        if provider is None:
+            provider = self._providers[key] = Provider(key)
+        return provider
+
+    def _check_spawn(self, parent: Run) -> None:
+        if parent.ending is not None or parent.stopping_after_turn is not None:
+            raise SpawnRefused(f"run {parent.id} is ending")
+        if parent.depth >= MAX_DEPTH:
+            raise SpawnRefused(f"sub-agents may be {MAX_DEPTH} deep, and this would be the next level")
+        if parent.root.descendants >= MAX_CHILDREN:
+            raise SpawnRefused(f"this run has started {MAX_CHILDREN} sub-agents already, which is all it may")
+
+    def _loop_blocked(self, seconds: float, frame: str) -> None:
+        reports.report("loop_blocked", seconds=round(seconds, 3), frame=frame)
+        for run in self.runs.values():
+            if run.executor is not None and run.executor.doing() and not run.log.closed:
+                run.log.append(LoopBlocked, seconds=seconds, frame=frame)
+
+
+def _grips_above(parent: Run | None) -> frozenset[int]:
+    """The grips of the calls within which this code runs: what a sub-agent does never waits for its own caller."""
+    if parent is None:
+        return frozenset()
+    here = HERE.get(None)
+    grip = parent.executor.grip_of(here.call_id) if here is not None and parent.executor is not None else None
+    return parent.grips_above | ({id(grip)} if grip is not None else set())

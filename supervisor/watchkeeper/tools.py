@@ -1,0 +1,265 @@
+"""Tools: what a model may call, with the schema, the effect and the limits of each."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+from .errors import ConfigurationError
+
+DEFAULT_TIMEOUT = 60.0
+"""Seconds a call may take unless its tool says otherwise: no tool is without a deadline (scenario TIME-01)."""
+DEFAULT_MAX_OUTPUT = 20_000
+"""Characters of a result that the model sees; about 5,000 tokens."""
+
+EVERYTHING = ""
+"""The resource name that is a prefix of every other."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """What a call may touch: names of resources, as paths. A prefix conflicts with what is under it.
+
+    Two calls conflict if one writes what the other reads or writes. Names that begin with ``shared:`` mean the same
+    thing in all runs of a supervisor; others only within a run and its sub-agents.
+    """
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+
+READS = Effect(reads=(EVERYTHING,))
+WRITES = Effect(writes=(EVERYTHING,))
+NOTHING = Effect()
+
+
+def reads(*names: str) -> Effect:
+    """An effect that reads the named resources, or everything if none is named."""
+    return Effect(reads=names or (EVERYTHING,))
+
+
+def writes(*names: str) -> Effect:
+    """An effect that writes the named resources, or everything if none is named."""
+    return Effect(writes=names or (EVERYTHING,))
+
+
+class ToolOutput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a tool may return instead of a plain value.
+
+    ``productive`` says whether the call found something that an answer may rest on; None means: yes, unless
+    ``content`` is None or empty. A search without hits is a success, but not evidence.
+    ``error`` marks an outcome such as a non-zero exit: a result, not a failure of the tool; it is not productive.
+    """
+
+    content: Any
+    productive: bool | None = None
+    error: str | None = None
+    evidence: dict[str, Any] = {}
+
+
+class Tool:
+    """A tool ready to be called. Made by :func:`tool`; all attributes are read-only by convention."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        effect: str | Effect | Callable[..., Effect] | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        idempotent: bool = False,
+        stable: bool = False,
+        poll: bool = False,
+        dangerous: bool = False,
+        loop_key: Iterable[str] | None = None,
+        result_key: Callable[[str], str] | Iterable[str] | None = None,
+        max_output: int = DEFAULT_MAX_OUTPUT,
+        hint: str | None = None,
+    ) -> None:
+        self.function = function
+        self.name = name or function.__name__
+        if not _is_name(self.name):
+            raise ConfigurationError(
+                f"tool name {self.name!r} cannot be used: servers accept 1 to 64 letters, digits, '_' and '-'; "
+                "give another with @tool(name=…)"
+            )
+        self.description = inspect.cleandoc(description or function.__doc__ or "")
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004: the method itself is looked at, not whether it is there
+        )
+        self.effect, self._effect_of = _effect(effect, self.name)
+        if timeout is not None and not timeout > 0:
+            raise ConfigurationError(
+                f"tool {self.name!r}: timeout must be more than 0 seconds or None, not {timeout!r}"
+            )
+        if max_output < 1:
+            raise ConfigurationError(f"tool {self.name!r}: max_output must be at least 1 character, not {max_output!r}")
+        self.timeout = timeout
+        self.idempotent = idempotent
+        self.stable = stable
+        self.poll = poll
+        self.dangerous = dangerous
+        self.max_output = max_output
+        self.hint = hint
+        self.arguments_type, self.fields = _arguments_type(function, self.name)
+        self.loop_key = tuple(loop_key) if loop_key is not None else None
+        for field in self.loop_key or ():
+            if field not in self.fields:
+                raise ConfigurationError(
+                    f"tool {self.name!r}: loop_key names {field!r}, which is not a parameter; it has {list(self.fields)}"
+                )
+        self.result_key = result_key if callable(result_key) or result_key is None else tuple(result_key)
+        self.schema = _schema(self.arguments_type, self.name)
+        self.required = frozenset(name for name, field in self.fields.items() if field.required)
+
+    @property
+    def only_reads(self) -> bool:
+        """True if no call of this tool can write, whatever its arguments."""
+        return self._effect_of is None and not self.effect.writes
+
+    def effect_of(self, arguments: Mapping[str, Any]) -> Effect:
+        """The effect of one call. An effect function that raises or answers nonsense counts as: writes everything."""
+        if self._effect_of is None:
+            return self.effect
+        try:
+            effect = self._effect_of(**arguments)
+        except Exception:
+            return WRITES
+        return effect if isinstance(effect, Effect) else WRITES
+
+    def spec(self) -> dict[str, Any]:
+        """The tool as the model sees it: ``{"name", "description", "parameters"}``, parameters as a JSON schema."""
+        return {"name": self.name, "description": self.description, "parameters": self.schema}
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name}>"
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = ...,
+    description: str | None = ...,
+    effect: str | Effect | Callable[..., Effect] | None = ...,
+    timeout: float | None = ...,
+    idempotent: bool = ...,
+    stable: bool = ...,
+    poll: bool = ...,
+    dangerous: bool = ...,
+    loop_key: Iterable[str] | None = ...,
+    result_key: Callable[[str], str] | Iterable[str] | None = ...,
+    max_output: int = ...,
+    hint: str | None = ...,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> Any:
+    """Make a tool of an async function (runs on the event loop) or a plain one (runs in a thread).
+
+    The schema comes from the signature, the description from the docstring. Declarations:
+
+    - ``effect``: ``"reads"``, ``"writes"``, an :class:`Effect`, or a function of the arguments that returns one.
+      Undeclared means: writes everything, so it runs alone.
+    - ``timeout``: seconds (default 60; None: only the run's own deadline).
+    - ``idempotent``: running it twice does no harm; it may be retried after :class:`Transient`.
+    - ``stable``: the answer to equal arguments does not change and may be remembered within the run.
+    - ``poll``: meant to be asked again with equal arguments; gets patience in time.
+    - ``loop_key``: names of the arguments that make two calls the same for detection (default: all).
+    - ``result_key``: a function of the output text, or names of JSON fields, for what makes two results the same.
+    - ``max_output``: characters that the model sees.
+    - ``hint``: what the model should do next when a call fails.
+
+    Raises :class:`ConfigurationError` if the signature cannot be turned into a schema.
+    """
+    if function is not None:
+        return Tool(function)
+    return lambda f: Tool(f, **declarations)
+
+
+def _is_name(name: str) -> bool:
+    return 1 <= len(name) <= 64 and name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
+
+
+def _effect(
+    effect: str | Effect | Callable[..., Effect] | None, name: str
+) -> tuple[Effect, Callable[..., Effect] | None]:
+    if effect is None or effect == "writes":
+        return WRITES, None
+    if effect == "reads":
+        return READS, None
+    if effect == "nothing":
+        return NOTHING, None
+    if isinstance(effect, Effect):
+        return effect, None
+    if callable(effect):
+        if effect is reads:
+            return READS, None
+        if effect is writes:
+            return WRITES, None
+        return WRITES, effect
+    raise ConfigurationError(
+        f"tool {name!r}: effect must be 'reads', 'writes', 'nothing', an Effect or a function of the arguments, "
+        f"not {effect!r}"
+    )
+
+
+def _arguments_type(function: Callable[..., Any], name: str) -> tuple[type[msgspec.Struct], dict[str, Any]]:
+    target = function if inspect.isroutine(function) else function.__call__  # type: ignore[operator]
+    try:
+        hints = typing.get_type_hints(target, include_extras=True)
+    except NameError as error:
+        raise ConfigurationError(
+            f"tool {name!r}: the type of a parameter cannot be looked up ({error}); define it at module level"
+        ) from error
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ConfigurationError(
+                f"tool {name!r}: parameter {parameter.name!r} is positional-only or variadic; name each parameter"
+            )
+        hint = _described(hints.get(parameter.name, Any))
+        if parameter.default is parameter.empty:
+            fields.append((parameter.name, hint))
+        elif isinstance(parameter.default, (list, dict, set, bytearray)):
+            default = parameter.default
+            fields.append(
+                (parameter.name, hint, msgspec.field(default_factory=lambda default=default: type(default)(default)))
+            )
+        else:
+            fields.append((parameter.name, hint, parameter.default))
+    try:
+        struct = msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True, frozen=False)
+        by_name = {field.name: field for field in msgspec.structs.fields(struct)}
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"tool {name!r}: {error}") from error
+    return struct, by_name
+
+
+def _described(hint: Any) -> Any:
+    """``Annotated[T, "text"]`` becomes ``Annotated[T, Meta(description="text")]``."""
+    if typing.get_origin(hint) is not typing.Annotated:
+        return hint
+    kind, *notes = typing.get_args(hint)
+    return typing.Annotated[
+        (kind, *(msgspec.Meta(description=note) if isinstance(note, str) else note for note in notes))
+    ]
+
+
+def _schema(struct: type[msgspec.Struct], name: str) -> dict[str, Any]:
+    try:
+        (top,), components = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"tool {name!r}: no JSON schema for its parameters: {error}") from error
+    own = top["$ref"].rsplit("/", 1)[1]
+    schema = dict(components.pop(own))
+    schema.pop("title", None)
+    schema.setdefault("required", [])
+    if components:
+        schema["$defs"] = components
+    return schema

@@ -1,0 +1,304 @@
+"""Every message of ours to a model, and the friendly sentence of each outcome. A host may replace or translate them.
+
+Each message for the model is made of three parts: what happened, what is known, what to do next.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from .arguments import BadArguments
+from .messages import Action, Finding
+
+KNOWN = 1500
+"""Characters of an earlier result that are shown again."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A message in its three parts; none of them is empty."""
+
+    happened: str
+    known: str
+    next: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.happened}\n{self.known}\n{self.next}"
+
+
+def bounded(text: str | None, limit: int = KNOWN) -> str:
+    if not text:
+        return "(nothing)"
+    return text if len(text) <= limit else f"{text[:limit]} … ({len(text) - limit} more characters)"
+
+
+class Wording:
+    """The default wording, in English. Subclass it and pass it to the supervisor to say it otherwise."""
+
+    # -- results of calls that did not run as asked -----------------------------------------------------------------
+
+    def unknown_tool(self, name: str, tools: Collection[str]) -> Told:
+        near = difflib.get_close_matches(name, list(tools), 3, 0.5)
+        listed = [*near, *sorted(set(tools) - set(near))]
+        return Told(
+            f"There is no tool named {name[:80]!r}, so nothing was run.",
+            f"The tools are: {', '.join(listed) or 'none'}.",
+            f"Call {near[0]!r} if that is what you meant." if near else "Use one of these, or answer without a tool.",
+        )
+
+    def bad_arguments(self, tool: str, bad: BadArguments, parameters: str) -> Told:
+        lines = "\n".join(f"- {p.path}: {p.text}" if p.path else f"- {p.text}" for p in bad.problems)
+        cut = f" (first {len(bad.echo)} of {bad.length} characters)" if bad.length > len(bad.echo) else ""
+        after = (
+            "Send the whole call again; if it is long, do the work in smaller parts."
+            if bad.incomplete
+            else "Send the call again with all of these mended."
+        )
+        return Told(
+            f"The arguments for {tool} do not fit, so it was not run:\n{lines}",
+            f"You sent{cut}: {bad.echo or '(nothing)'}\nIts parameters are: {parameters}",
+            after,
+        )
+
+    def duplicate(self, tool: str, turn: int, earlier: str) -> Told:
+        return Told(
+            f"You made this very call of {tool} in turn {turn}; it was not run again, because nothing has changed since.",
+            f"Its result was: {bounded(earlier)}",
+            "Use that result. If you need something else, call with other arguments or use another tool.",
+        )
+
+    def equal_refused(self, tool: str, times: int, earlier: str | None) -> Told:
+        return Told(
+            f"This is proposal number {times} of the very same call of {tool}, so it was refused.",
+            f"The earlier result was: {bounded(earlier)}",
+            "Change your approach: use that result, other arguments or another tool, or say what stands in the way.",
+        )
+
+    def blocked(self, tool: str, known: str | None, whole_tool: bool) -> Told:
+        what = f"{tool} is blocked for now" if whole_tool else f"This call of {tool} is blocked"
+        return Told(
+            f"{what}, because it led to the same outcome again and again; it was not run.",
+            f"The outcome was: {bounded(known)}",
+            "Go another way, or give your best answer from what is known and say what is missing.",
+        )
+
+    def denied(self, tool: str) -> Told:
+        return Told(
+            f"{tool} is not allowed in this run, so it was not run.",
+            "This is a rule of the run: asking again will not change it.",
+            "Do it with another tool, or say in your answer what could not be done.",
+        )
+
+    def too_soon(self, tool: str, seconds: float) -> Told:
+        return Told(
+            f"{tool} was called too soon after its last call, so it was not run.",
+            f"It may be called again in {seconds:.1f} seconds.",
+            "Do something else meanwhile, or use the last result.",
+        )
+
+    def tools_off(self, tool: str) -> Told:
+        return Told(
+            f"Tools are off, so {tool} was not run.",
+            "The run is near its limit; what you know so far is all there will be.",
+            "Give your best answer now in plain text, and say what is not done.",
+        )
+
+    def too_many_calls(self, limit: int, what: str) -> Told:
+        return Told(
+            f"This call was not run: the limit of {limit} calls {what} is reached.",
+            "The calls before it were run; their results stand.",
+            "Answer from what is known, or ask for what matters most first.",
+        )
+
+    def budget_short(self, dimension: str, wanted: float, left: float) -> Told:
+        return Told(
+            f"This call was not run: it costs {wanted:g} {dimension} and {left:g} are left.",
+            "The budget is shared by the whole run and cannot be raised from within.",
+            "Choose something cheaper, or answer from what is known.",
+        )
+
+    def timed_out(self, tool: str, seconds: float) -> Told:
+        return Told(
+            f"{tool} did not end within {seconds:g} seconds and was stopped.",
+            "What it had done until then may have taken effect.",
+            "Check the state before you try again; ask for less, or go another way.",
+        )
+
+    def failed(self, tool: str, code: str, text: str, hint: str | None, number: str) -> Told:
+        return Told(
+            f"{tool} failed: {code}: {bounded(text, 500)}" if text else f"{tool} failed: {code}.",
+            f"Nothing was returned (error {number}).",
+            hint or "If the cause is in the arguments, change them; otherwise go another way.",
+        )
+
+    def transient(self, tool: str, text: str, wait: float | None, retried: int) -> Told:
+        tried = f" after {retried + 1} tries" if retried else ""
+        when = f"It may work again in {wait:g} seconds." if wait is not None else "It may work again later."
+        return Told(
+            f"{tool} is unavailable for now{tried}: {bounded(text, 300)}",
+            when,
+            "Do something else first, or answer from what is known.",
+        )
+
+    def cancelled(self, tool: str) -> Told:
+        return Told(
+            f"{tool} was stopped because the run was cancelled from outside; the user did not ask for it.",
+            "What it had done until then may have taken effect.",
+            "If the work goes on, check the state before you call it again.",
+        )
+
+    def abandoned(self, tool: str) -> Told:
+        return Told(
+            f"{tool} did not stop when it was told to; the run went on without it.",
+            "Whether it had an effect is not known, and it may still be at work.",
+            "Check the state before you build on it.",
+        )
+
+    def not_run(self, tool: str, why: str) -> Told:
+        return Told(
+            f"{tool} was not run: {why}.",
+            "It had no effect.",
+            "Call it again if it is still needed.",
+        )
+
+    def in_the_way(self, tool: str, other: str) -> Told:
+        return Told(
+            f"{tool} was not run: it touches what an earlier call of {other} was working on.",
+            f"That call of {other} did not stop in time and may still be at work.",
+            "Work on something else, or say in your answer that this is uncertain.",
+        )
+
+    # -- messages between turns ------------------------------------------------------------------------------------
+
+    def verdict(self, action: Action, finding: Finding) -> Told:
+        if finding.detector == "failing":
+            happened = f"{finding.tool} has failed in the same way {finding.count} times in a row."
+        elif finding.detector == "arguments":
+            happened = f"The arguments for {finding.tool} have not fitted {finding.count} times in a row."
+        elif finding.detector == "cycle":
+            happened = f"You have gone round the same circle {finding.count} times: {finding.tool}."
+        elif finding.detector == "poll":
+            happened = f"{finding.tool} has given the same answer {finding.count} times."
+        elif finding.detector == "equal_any":
+            happened = f"You have made the very same call of {finding.tool} {finding.count} times in a row."
+        elif finding.detector == "silence":
+            happened = f"The run has been silent: {finding.pattern}."
+        else:
+            happened = f"The same call of {finding.tool} has given the same result {finding.count} times."
+        known = f"The result is known: {bounded(finding.known, 400)}" if finding.known else "Nothing new came of it."
+        return Told(happened, known, self._advice(action, finding))
+
+    def _advice(self, action: Action, finding: Finding) -> str:
+        if action == "stop":
+            return "The run ends here; what was done so far is kept."
+        if finding.detector in ("poll", "equal_any"):
+            return "If you are waiting for something, wait once, with a deadline; otherwise go on with what is known."
+        if action == "block":
+            return "That call is blocked from now on. Go another way, or give your best answer and say what is missing."
+        if finding.detector == "arguments":
+            return "Look at the parameters that the error lists and send exactly those, or do without the tool."
+        return (
+            "Calling it again will not change that. Change your approach: another tool, other arguments, or your best "
+            "answer from what is known, saying what is missing."
+        )
+
+    def last_turns(self, left: int) -> Told:
+        return Told(
+            f"The limit of this run is near: {_count(left, 'turn')} with tools left.",
+            "After that tools are off.",
+            "Do what matters most now, then answer.",
+        )
+
+    def answer_now(self, why: str) -> Told:
+        return Told(
+            f"{why}; tools are off from now on.",
+            "What you know so far is all there will be.",
+            "Give your best answer now in plain text. Say what is done, what is not, and what you are not sure of.",
+        )
+
+    def budget_reminder(self, dimension: str, share: float) -> Told:
+        return Told(
+            f"{share:.0%} of the run's {dimension} are used up.",
+            "When they are gone the run ends.",
+            "Converge: finish what matters most and answer.",
+        )
+
+    def no_evidence(self, missing: Sequence[str], any_of: Collection[str], stale: Collection[str]) -> Told:
+        parts = []
+        if missing:
+            parts.append(f"a successful call of {', '.join(missing)}")
+        if any_of:
+            parts.append(f"a successful call of one of {', '.join(sorted(any_of))}")
+        if stale:
+            parts.append(f"a call of {', '.join(sorted(stale))} after the last change")
+        return Told(
+            "Your answer was not accepted, because it does not rest on evidence from this run.",
+            f"Missing: {'; '.join(parts)} that found something.",
+            "Make that call now. If it cannot succeed, say so instead of guessing.",
+        )
+
+    def empty_reply(self) -> Told:
+        return Told(
+            "Your last reply was empty.",
+            "Nothing of it was kept.",
+            "Call a tool, or answer in plain text.",
+        )
+
+    def cut_reply(self) -> Told:
+        return Told(
+            "Your last reply was cut off at its length limit in the middle of a call, so nothing of it was run.",
+            "A call counts only when it is whole.",
+            "Send smaller parts: one call at a time, with shorter arguments.",
+        )
+
+    def unparsed_call(self, tool: str) -> Told:
+        return Told(
+            f"Your last reply looks like a call of {tool} written as text; nothing was run.",
+            "Text is taken as the answer; only real tool calls are run.",
+            f"Call {tool} as a tool, or answer in plain text.",
+        )
+
+    # -- for a person ----------------------------------------------------------------------------------------------
+
+    def outcome(self, status: str, reason: str, turns: int, calls: int, detail: str = "") -> str:
+        done = f"{_count(turns, 'turn')}, {_count(calls, 'tool call')}"
+        sentence = _SENTENCES.get((status, reason)) or _SENTENCES.get((status, ""), "The run ended ({reason}).")
+        text = sentence.format(reason=reason) + f" {done} were made; everything done so far is kept."
+        return f"{text} {detail}".strip()
+
+
+_SENTENCES: dict[tuple[str, str], str] = {
+    ("completed", ""): "The task was answered.",
+    ("stopped", "turns"): "The run reached its limit of turns without an answer.",
+    ("stopped", "calls"): "The run reached its limit of tool calls.",
+    ("stopped", "time"): "The run reached its time limit.",
+    ("stopped", "tokens"): "The run used up its tokens.",
+    ("stopped", "overrun"): "A reply cost more than was set aside for it, and the budget could not bear it.",
+    ("stopped", "loop"): "The run was stopped because it went round in circles.",
+    ("stopped", "tool_failing"): "The run was stopped because a tool kept failing.",
+    ("stopped", "bad_arguments"): "The run was stopped because the model could not form a valid call.",
+    ("stopped", "breaker"): "The run was stopped by the breaker: too many equal calls.",
+    ("stopped", "silence"): "The run was stopped because nothing happened any more.",
+    ("stopped", "no_evidence"): "The run was stopped because the answer did not rest on evidence.",
+    ("stopped", "empty"): "The run was stopped because the model said nothing.",
+    ("stopped", "length"): "The run was stopped because the replies were cut off.",
+    ("stopped", "filtered"): "The run ended because the provider withheld the reply.",
+    ("stopped", "pause_expired"): "The run was paused and nobody resumed it in time.",
+    ("stopped", ""): "The run was stopped ({reason}).",
+    ("cancelled", ""): "The run was cancelled ({reason}).",
+    ("failed", "model_unavailable"): "The model could not be reached.",
+    ("failed", "model_refused"): "The model's server refused the request.",
+    ("failed", ""): "The run failed ({reason}).",
+    ("handed_over", ""): "The run was handed over to a person ({reason}).",
+}
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
