@@ -38,7 +38,7 @@ environment() {
     wanted=$(pwd && cat pyproject.toml lock/*.txt | cksum)
     [ "$(cat "$venv/.installed-$lock" 2>/dev/null)" = "$wanted" ] && return
 
-    say "Installing lock/$lock.txt into $venv ..."
+    say "Installing lock/$lock.txt into $venv (once, about half a minute) ..."
     rm -f "$venv"/.installed-*
     "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null
     install --require-hashes -r "lock/$lock.txt" "$@"

@@ -1,12 +1,28 @@
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from watchkeeper.testing import BACKENDS
+from watchkeeper.testing import BACKENDS, backend
 
 
-@pytest.fixture(params=BACKENDS, ids=["asyncio", "trio"])
+@pytest.fixture(params=BACKENDS)
 def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    """Every async test runs on both back ends; in virtual time where it is marked ``virtual_time``."""
+    if request.node.get_closest_marker("virtual_time"):
+        return backend(request.param)
     return request.param
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder with shared scenarios and corpora: skip if it is not named, fail if it is and is not there."""
+    named = os.environ.get("WATCHKEEPER_DATA")
+    if not named:
+        pytest.skip("WATCHKEEPER_DATA does not name the folder with the shared data")
+    folder = Path(named)
+    assert folder.is_dir(), f"WATCHKEEPER_DATA names {folder}, which is not a folder"
+    return folder

@@ -22,25 +22,23 @@ TOOLS = ROOT / "tools" / "watchkeeper_tools"
 
 # Each module or package under watchkeeper/, lowest first. One may import from its own layer, without a cycle, and from
 # those above it in this table. Imports for type checkers only do not count: they never run.
-LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"messages", "errors", "seams"}),
-    frozenset(
-        """
-        agent arguments asking budget current decisions detect failures fingerprint guards history ladder ledger locks log
-        model naming outputs planner plugins profiles provider retry states threads thresholds tool wording
-        """.split()
-    ),
-    frozenset({"actors"}),
-    frozenset({"supervisor", "run"}),
-    frozenset({"models", "journal", "service", "cli", "testing"}),
+LAYERS = tuple(
+    frozenset(names.split())
+    for names in (
+        "messages errors seams",
+        "agent arguments asking budget current decisions detect failures fingerprint guards history ladder ledger locks"
+        " log model naming outputs planner plugins profiles provider retry states threads thresholds tool wording",
+        "actors",
+        "run supervisor",
+        "cli journal models service testing",
+    )
 )
 
 # Decide without waiting, act afterwards: these decide.
-PURE = frozenset(
-    """
-    arguments budget decisions detect fingerprint guards history ladder ledger planner profiles provider states wording
-    """.split()
-)
+PURE = {
+    *("arguments", "budget", "decisions", "detect", "fingerprint", "guards", "history", "ladder", "ledger", "planner"),
+    *("profiles", "provider", "states", "wording"),
+}
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 
 # Slow to load, so never loaded by `import watchkeeper`: inside functions only.
@@ -138,7 +136,7 @@ def test_imports_go_one_way() -> None:
             target = ours(found.target)
             if unit(module) and target and found.runs and layer(target) > layer(module):
                 wrong.append(f"{where(path, found.line)}: {module} may not import {target}")
-    assert not wrong, "\n".join(wrong)
+    assert not wrong, "\n".join(dict.fromkeys(wrong))
 
 
 def test_imports_have_no_cycle() -> None:

@@ -47,7 +47,6 @@ __all__ = sorted([*_HOMES, "__version__"])
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent
-    from .profiles import Limits as Limits
     from .budget import Budget as Budget
     from .current import current_call as current_call
     from .errors import ConfigurationError as ConfigurationError
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from .model import ModelError as ModelError
     from .models.openai import OpenAIModel as OpenAIModel
     from .plugins import load_tools as load_tools
+    from .profiles import Limits as Limits
     from .profiles import Profile as Profile
     from .run import Run as Run
     from .supervisor import Supervisor as Supervisor

@@ -37,7 +37,7 @@ class Agent:
         limits: Limits | None = None,
         tool_choice: str = "auto",
         parallel: bool = True,
-        retry: RetryPolicy = RetryPolicy(),  # noqa: B008: frozen
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008
     ) -> None:
         self.model = model
         self.tools: Mapping[str, Tool] = _by_name(tools)
@@ -53,7 +53,9 @@ class Agent:
         self.retry = retry
         _check_limits(self.limits)
         if tool_choice not in ("auto", "none", "required") and tool_choice not in self.tools:
-            raise ConfigurationError(f"agent {name!r}: tool_choice names {tool_choice!r}, which is not one of its tools")
+            raise ConfigurationError(
+                f"agent {name!r}: tool_choice names {tool_choice!r}, which is not one of its tools"
+            )
         for wanted in (*self.required, *self.required_any, *self.fresh):
             self._check_required(wanted)
 
@@ -71,9 +73,7 @@ class Agent:
                 "no answer could ever count"
             )
 
-    def as_tool(
-        self, *, name: str | None = None, description: str | None = None, timeout: float | None = None
-    ) -> Tool:
+    def as_tool(self, *, name: str | None = None, description: str | None = None, timeout: float | None = None) -> Tool:
         """This agent as a tool of another: each call is a run of its own, under the caller's limits and cancel.
 
         The call itself touches nothing; what the sub-agent's own tools touch is kept apart across the run tree. Its

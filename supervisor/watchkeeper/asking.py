@@ -153,4 +153,3 @@ async def ask(
 
 def idle_limit(timeouts: Timeouts, waiting_for: str) -> float:
     return timeouts.first_chunk if waiting_for == "the first chunk" else timeouts.idle
-

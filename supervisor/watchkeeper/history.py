@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from .messages import Call, CallEnded, Event, Message, ModelReplied, Nudged, PushedBack, Reminded, UserMessage
 
@@ -20,23 +21,27 @@ class History:
         self._open: dict[str, tuple[int, str]] = {}
         self.characters = sum(map(_size, self.messages()))
         self.ids: set[str] = {call.id for message in self.messages() for call in message.calls}
+        self.folds: dict[type[Event], Callable[[Any], None]] = {
+            CallEnded: self._ended,
+            ModelReplied: self._replied,
+            UserMessage: self._user_spoke,
+            Nudged: self._told,
+            Reminded: self._told,
+            PushedBack: self._told,
+        }
 
-    def apply(self, event: Event) -> None:
-        kind = type(event)
-        if kind is CallEnded:
-            result = event.result  # type: ignore[attr-defined]
-            place = self._open.pop(result.call_id, None)
-            if place is not None:
-                self._messages[place[0]] = self._count(
-                    Message("tool", result.content, call_id=result.call_id, tool=result.tool)
-                )
-        elif kind is ModelReplied:
-            self._replied(event)  # type: ignore[arg-type]
-        elif kind is UserMessage:
-            self._messages.append(self._count(Message("user", event.text)))  # type: ignore[attr-defined]
-        elif kind is Nudged or kind is Reminded or kind is PushedBack:
-            text = f"{MARK} {event.text}"  # type: ignore[attr-defined]
-            self._messages.append(self._count(Message("user", text, mark="watchkeeper")))
+    def _ended(self, event: CallEnded) -> None:
+        result = event.result
+        place = self._open.pop(result.call_id, None)
+        if place is not None:
+            message = Message("tool", result.content, call_id=result.call_id, tool=result.tool)
+            self._messages[place[0]] = self._count(message)
+
+    def _user_spoke(self, event: UserMessage) -> None:
+        self._messages.append(self._count(Message("user", event.text)))
+
+    def _told(self, event: Nudged | Reminded | PushedBack) -> None:
+        self._messages.append(self._count(Message("user", f"{MARK} {event.text}", mark="watchkeeper")))
 
     def messages(self) -> tuple[Message, ...]:
         """The conversation; a call that is still open is answered as such."""

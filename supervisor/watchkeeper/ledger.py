@@ -69,17 +69,12 @@ class Ledger:
         self.ended = 0
         self.by_tool: dict[str, int] = {}
         """Calls that were started, by tool."""
-        self._fold: dict[type, Callable[[Any], None]] = {
+        self.folds: dict[type[Event], Callable[[Any], None]] = {
             CallProposed: self._proposed,
             CallAdmitted: self._admitted,
             CallStarted: self._started,
             CallEnded: self._ended,
         }
-
-    def apply(self, event: Event) -> None:
-        fold = self._fold.get(type(event))
-        if fold is not None:
-            fold(event)
 
     def _proposed(self, event: CallProposed) -> None:
         entry = Entry(event.call_id, event.tool, event.turn, event.slot)

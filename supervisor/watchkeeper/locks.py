@@ -31,7 +31,8 @@ class Locks:
     """
 
     def __init__(self) -> None:
-        self._held: dict[str, set[Grip]] = {}
+        self._held: dict[str, dict[int, set[Grip]]] = {}
+        """By run tree and batch: the calls of one batch keep out of each other's way by their plan."""
         self._shared: set[Grip] = set()
         self._waiting: list[Grip] = []
         self._abandoned: dict[str, set[Grip]] = {}
@@ -63,12 +64,16 @@ class Locks:
 
     def release(self, grip: Grip) -> None:
         """Let go. Does nothing if it is not held."""
-        held = self._held.get(grip.tree)
-        if held is not None:
+        batches = self._held.get(grip.tree)
+        held = batches.get(id(grip.batch)) if batches is not None else None
+        if batches is not None and held is not None:
             held.discard(grip)
             if not held:
-                del self._held[grip.tree]
-        self._shared.discard(grip)
+                del batches[id(grip.batch)]
+                if not batches:
+                    del self._held[grip.tree]
+        if grip.shared:
+            self._shared.discard(grip)
         abandoned = self._abandoned.get(grip.tree)
         if abandoned is not None:
             abandoned.discard(grip)
@@ -99,17 +104,14 @@ class Locks:
         return None
 
     def _add(self, grip: Grip) -> None:
-        held = self._held.get(grip.tree)
-        if held is None:
-            held = self._held[grip.tree] = set()
-        held.add(grip)
+        self._held.setdefault(grip.tree, {}).setdefault(id(grip.batch), set()).add(grip)
         if grip.shared:
             self._shared.add(grip)
 
     def _free(self, grip: Grip) -> bool:
-        held = self._held.get(grip.tree)
-        if held and any(self._conflict(grip, other) for other in held):
-            return False
+        for batch, held in self._held.get(grip.tree, {}).items():
+            if batch != id(grip.batch) and any(self._conflict(grip, other) for other in held):
+                return False
         return not (grip.shared and any(self._conflict(grip, other) for other in self._shared))
 
     def _conflict(self, grip: Grip, other: Grip) -> bool:

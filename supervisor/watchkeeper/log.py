@@ -8,7 +8,7 @@ from trimming; a viewer that is slow sees a gap.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -23,9 +23,13 @@ E = TypeVar("E", bound=Event)
 
 
 class Fold(Protocol):
-    """Something that is computed from the facts. ``apply`` is called for each, in order; it must not raise."""
+    """Something that is computed from the facts: ``folds`` names a function for each type of fact that matters to it.
 
-    def apply(self, event: Event) -> None: ...
+    They are called in the order of the facts, inside :meth:`Log.append`, and must not raise.
+    """
+
+    @property
+    def folds(self) -> Mapping[type[Event], Callable[[Any], None]]: ...
 
 
 class Gap:
@@ -110,7 +114,7 @@ class Log:
         self.user_turn = 0
         self.closed = False
         self._events: deque[Event] = deque()
-        self._folds: list[Callable[[Event], None]] = []
+        self._folds: dict[type[Event], list[Callable[[Any], None]]] = {}
         self._readers: dict[str, Reader] = {}
         self._waiting: anyio.Event | None = None
         self._barriers: list[tuple[str, int, anyio.Event]] = []
@@ -122,7 +126,8 @@ class Log:
         return self.n - len(self._events) + 1
 
     def attach(self, fold: Fold) -> None:
-        self._folds.append(fold.apply)
+        for kind, apply in fold.folds.items():
+            self._folds.setdefault(kind, []).append(apply)
 
     def append(self, kind: type[E], *, slot: int = 0, **fields: Any) -> E:
         """Append a fact and return it. Raises ``RuntimeError`` after the end record: nothing comes after that."""
@@ -145,7 +150,7 @@ class Log:
         )
         events = self._events
         events.append(event)
-        for apply in self._folds:
+        for apply in self._folds.get(kind, ()):
             apply(event)
         if len(events) > self.keep:
             self._trim()

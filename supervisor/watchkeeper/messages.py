@@ -377,8 +377,9 @@ class Overrun(Event, frozen=True, gc=False, tag="overrun"):
 
 
 class EvidenceFound(Event, frozen=True, gc=False, tag="evidence"):
-    call_id: str
-    tool: str
+    """The productive calls of a turn: what an answer may rest on."""
+
+    calls: tuple[str, ...]
 
 
 class DetectorFailed(Event, frozen=True, gc=False, tag="detector_failed"):

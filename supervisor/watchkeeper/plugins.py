@@ -8,7 +8,7 @@ from typing import Any
 
 from .detect.detector import Factory
 from .errors import ConfigurationError
-from .guards.guard import CallGuard
+from .guards.guard import GuardFactory
 from .tools import Tool
 
 
@@ -21,7 +21,9 @@ def load_tools(*sets: str, **options: Any) -> list[Tool]:
     tools: dict[str, tuple[str, Tool]] = {}
     for name in sets:
         if name not in there:
-            raise ConfigurationError(f"there is no tool set {name!r}; installed are {', '.join(sorted(there)) or 'none'}")
+            raise ConfigurationError(
+                f"there is no tool set {name!r}; installed are {', '.join(sorted(there)) or 'none'}"
+            )
         made = _load(there[name])
         for tool in made(**options) if callable(made) else made:
             if tool.name in tools:
@@ -37,9 +39,9 @@ def load_detectors() -> list[Factory]:
     return [_load(point) for point in _found("watchkeeper.detectors").values()]
 
 
-def load_guards() -> list[CallGuard]:
+def load_guards() -> list[GuardFactory]:
     """Call guards of third parties: entry points of ``watchkeeper.guards`` name a function that makes one."""
-    return [_load(point)() for point in _found("watchkeeper.guards").values()]
+    return [_load(point) for point in _found("watchkeeper.guards").values()]
 
 
 def _found(group: str) -> dict[str, EntryPoint]:

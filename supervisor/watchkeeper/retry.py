@@ -29,7 +29,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
         return wait
 
 
-class GivingUp(Exception):  # noqa: N818: a signal inside this module's contract, not an error of its own
+class GivingUp(Exception):
     """Raised by a try that failed for good; carries the error."""
 
     def __init__(self, error: Exception) -> None:
@@ -37,7 +37,7 @@ class GivingUp(Exception):  # noqa: N818: a signal inside this module's contract
         self.error = error
 
 
-class Again(Exception):  # noqa: N818: as above
+class Again(Exception):
     """Raised by a try that failed and may be made again."""
 
     def __init__(self, error: Exception, retry_after: float | None = None) -> None:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from .actors.agent import AgentActor
     from .actors.executor import Executor
     from .detect.judge import Judge
-    from .locks import Grip
     from .supervisor import Supervisor
 
 T = TypeVar("T")
@@ -88,7 +87,7 @@ class Run:
         self.task = task
         self.parent = parent
         self.root: Run = parent.root if parent is not None else self
-        self.depth = parent.depth + 1 if parent is not None else 0
+        self.depth: int = parent.depth + 1 if parent is not None else 0
         self.tree = self.root.id
         self.seams = seams
         self.budget = budget
@@ -96,7 +95,7 @@ class Run:
         self.children: list[Run] = []
         self.descendants = 0
         """Sub-agents ever started under this run, if it is a root."""
-        self.log = Log(run_id, seams, parent=parent.id if parent is not None else None, keep=keep)
+        self.log: Log = Log(run_id, seams, parent=parent.id if parent is not None else None, keep=keep)
         self.ledger = Ledger()
         self.history = History(history)
         self.evidence = Evidence(agent.required, agent.required_any, agent.fresh)
@@ -326,7 +325,11 @@ class Run:
         self.refuse_calls(self.history.open_calls(), why)
 
     def time_left(self) -> float | None:
-        limits = [run.agent.limits.seconds - (self.seams.clock() - run.began) for run in self._line() if run.agent.limits.seconds is not None]
+        limits = [
+            run.agent.limits.seconds - (self.seams.clock() - run.began)
+            for run in self._line()
+            if run.agent.limits.seconds is not None
+        ]
         return min(limits, default=None)
 
     def time_share(self) -> float:

@@ -36,7 +36,9 @@ class Seams:
             import asyncio
 
             loop = asyncio.get_running_loop()
-            self.clock = loop.time
+            # The same clock without the call in between, where the loop has not a clock of its own.
+            plain = type(loop).time is asyncio.BaseEventLoop.time
+            self.clock = time.monotonic if plain else loop.time
             self._post = loop.call_soon_threadsafe
         else:
             import trio

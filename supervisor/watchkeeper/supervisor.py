@@ -28,7 +28,7 @@ from .guards.blocked import Blocked
 from .guards.denied import Denied
 from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
-from .guards.guard import CallGuard
+from .guards.guard import CallGuard, GuardFactory
 from .guards.interval import Interval
 from .locks import Locks
 from .log import KEEP, Reader
@@ -70,7 +70,7 @@ class Supervisor:
 
     - ``max_runs``: runs side by side; further ones are queued, and can be cancelled there.
     - ``budget``: the root of all runs' budgets.
-    - ``detectors``, ``guards``: more of them beside those of the entry points.
+    - ``detectors``, ``guards``: factories of more of them beside those of the entry points.
     - ``keep``: facts that a run's log keeps for late viewers.
     """
 
@@ -80,7 +80,7 @@ class Supervisor:
         max_runs: int = 1000,
         budget: Budget | None = None,
         detectors: Iterable[Factory] = (),
-        guards: Iterable[CallGuard] = (),
+        guards: Iterable[GuardFactory] = (),
         wording: Wording | None = None,
         seams: Seams | None = None,
         keep: int = KEEP,
@@ -440,7 +440,7 @@ class Supervisor:
             guards.append(Interval(profile.interval, wording))
         if any(tool.stable for tool in agent.tools.values()):
             guards.append(Duplicate(agent.tools, wording))
-        return [*guards, *self._guards]
+        return [*guards, *(make() for make in self._guards)]
 
     def _provider_of(self, agent: Agent) -> Provider:
         key = str(getattr(agent.model, "provider", None) or f"model:{agent.model.name}")

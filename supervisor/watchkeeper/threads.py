@@ -22,7 +22,7 @@ MAX_THREADS = 40
 MAX_ABANDONED = 8
 
 
-class NoThread(Exception):  # noqa: N818: a fact for the executor, which makes a result of it
+class NoThread(Exception):
     """Raised when no thread is to be had: all of them are abandoned or at work."""
 
 
@@ -64,7 +64,9 @@ class Threads:
         self.alive = 0
         self.abandoned: set[Job] = set()
 
-    async def run(self, function: Callable[[], Any], context: contextvars.Context, on_abandon: Callable[[Job], None]) -> Any:
+    async def run(
+        self, function: Callable[[], Any], context: contextvars.Context, on_abandon: Callable[[Job], None]
+    ) -> Any:
         """Run ``function`` in a thread and return its value or raise its error.
 
         On cancellation the thread is abandoned: ``on_abandon`` gets the job, whose ``on_end`` is called in the loop

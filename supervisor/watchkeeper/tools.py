@@ -90,9 +90,7 @@ class Tool:
                 "give another with @tool(name=…)"
             )
         self.description = inspect.cleandoc(description or function.__doc__ or "")
-        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004: the method itself is looked at, not whether it is there
-        )
+        self.is_async = inspect.iscoroutinefunction(_body(function))
         self.effect, self._effect_of = _effect(effect, self.name)
         if timeout is not None and not timeout > 0:
             raise ConfigurationError(
@@ -182,6 +180,12 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     return lambda f: Tool(f, **declarations)
 
 
+def _body(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself, or the ``__call__`` of an object."""
+    found: Callable[..., Any] = function if inspect.isroutine(function) else type(function).__call__.__get__(function)
+    return found
+
+
 def _is_name(name: str) -> bool:
     return 1 <= len(name) <= 64 and name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
 
@@ -210,9 +214,8 @@ def _effect(
 
 
 def _arguments_type(function: Callable[..., Any], name: str) -> tuple[type[msgspec.Struct], dict[str, Any]]:
-    target = function if inspect.isroutine(function) else function.__call__  # type: ignore[operator]
     try:
-        hints = typing.get_type_hints(target, include_extras=True)
+        hints = typing.get_type_hints(_body(function), include_extras=True)
     except NameError as error:
         raise ConfigurationError(
             f"tool {name!r}: the type of a parameter cannot be looked up ({error}); define it at module level"
@@ -227,10 +230,7 @@ def _arguments_type(function: Callable[..., Any], name: str) -> tuple[type[msgsp
         if parameter.default is parameter.empty:
             fields.append((parameter.name, hint))
         elif isinstance(parameter.default, (list, dict, set, bytearray)):
-            default = parameter.default
-            fields.append(
-                (parameter.name, hint, msgspec.field(default_factory=lambda default=default: type(default)(default)))
-            )
+            fields.append((parameter.name, hint, msgspec.field(default_factory=_copier(parameter.default))))
         else:
             fields.append((parameter.name, hint, parameter.default))
     try:
@@ -239,6 +239,10 @@ def _arguments_type(function: Callable[..., Any], name: str) -> tuple[type[msgsp
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"tool {name!r}: {error}") from error
     return struct, by_name
+
+
+def _copier(default: Any) -> Callable[[], Any]:
+    return lambda: type(default)(default)
 
 
 def _described(hint: Any) -> Any:

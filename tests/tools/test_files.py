@@ -208,9 +208,7 @@ def test_read_only_files_stay(tmp_path: Path, made: dict[str, Tool], name: str) 
     assert (tmp_path / "a").read_text() == "x"
 
 
-def test_a_write_that_breaks_off_changes_nothing(
-    tmp_path: Path, write: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_breaks_off_changes_nothing(tmp_path: Path, write: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("old")
     seen: list[str] = []
 

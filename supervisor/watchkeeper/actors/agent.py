@@ -35,7 +35,6 @@ from ..retry import Again, GivingUp, retrying
 from .executor import Batch
 
 if TYPE_CHECKING:
-    from ..log import Log
     from ..run import Run
     from ..wording import Wording
 
@@ -63,7 +62,7 @@ class AgentActor:
         wording: Wording,
     ) -> None:
         self._run = run
-        self._log: Log = run.log
+        self._log = run.log
         self._agent = agent
         self._history = history
         self._evidence = evidence
@@ -109,7 +108,11 @@ class AgentActor:
                     await batch.done.wait()
                 case Push():
                     self._log.append(
-                        PushedBack, text=decision.message, by=decision.by, answer=decision.rejected or "", stored=decision.keep
+                        PushedBack,
+                        text=decision.message,
+                        by=decision.by,
+                        answer=decision.rejected or "",
+                        stored=decision.keep,
                     )
                 case Answer() if self._run.steers:
                     pass  # the user has said something meanwhile: the conversation goes on
@@ -155,7 +158,9 @@ class AgentActor:
         self._log.turn += 1
         # Answers without evidence are worse than late ones: while it is missing, tools stay on until the limit itself.
         tools_off = self._finishing is not None and (over is not None or not self._evidence.missing())
-        self._log.append(TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0)
+        self._log.append(
+            TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0
+        )
         return tools_off
 
     def _limit(self, reason: str) -> End:
@@ -171,7 +176,11 @@ class AgentActor:
     def _over_limit(self) -> str | None:
         """A limit that is reached in full; in that dimension no tool is of use any more."""
         left = self._budget.left("calls")
-        if left is not None and left < 1 and (self._agent.profile.on_limit != "hand_over" or self._run.calls_over_limit):
+        if (
+            left is not None
+            and left < 1
+            and (self._agent.profile.on_limit != "hand_over" or self._run.calls_over_limit)
+        ):
             return "calls"
         return None
 
@@ -243,7 +252,13 @@ class AgentActor:
             began = self._run.seams.clock()
             try:
                 reply = await ask(
-                    agent.model, request, log, self._history.ids, self._run.delta, attempt=number, estimate=int(hold.amounts["tokens"])
+                    agent.model,
+                    request,
+                    log,
+                    self._history.ids,
+                    self._run.delta,
+                    attempt=number,
+                    estimate=int(hold.amounts["tokens"]),
                 )
             except ModelError as error:
                 now = self._run.seams.clock()

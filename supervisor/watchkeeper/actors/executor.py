@@ -15,11 +15,13 @@ import anyio.abc
 import anyio.lowlevel
 import msgspec
 
-from .. import arguments, failures, outputs
+from .. import failures, outputs
+from ..admission import Admission, Slot
+from ..arguments import MAX_CHARACTERS
 from ..current import HERE, Here
 from ..errors import Transient
-from ..fingerprint import call_key, loop_key, result_key
-from ..guards.guard import CallGuard, Proposal, Refuse, Reuse, Wait
+from ..fingerprint import call_key, result_key
+from ..guards.guard import CallGuard
 from ..locks import Grip, Locks
 from ..messages import (
     Call,
@@ -31,15 +33,13 @@ from ..messages import (
     Kind,
     Result,
 )
-from ..naming import resolve
 from ..planner import Plan
 from ..retry import Again, GivingUp, RetryPolicy, retrying
 from ..threads import Job, NoThread, Threads
-from ..tools import WRITES, Effect, Tool
+from ..tools import Tool
 
 if TYPE_CHECKING:
     from ..budget import Budget
-    from ..log import Log
     from ..run import Run
     from ..wording import Wording
 
@@ -60,37 +60,6 @@ class Batch:
         self.done = anyio.Event()
 
 
-class _Slot:
-    """One admitted call on its way to its result."""
-
-    __slots__ = (
-        "arguments", "call", "coroutine", "dependents", "effect", "grip", "job", "key", "not_before", "proposed",
-        "scope", "settled", "sharers", "started", "timed_out", "tool", "values", "waits",
-    )  # fmt: skip
-
-    def __init__(self, call: Call, tool: Tool, parsed: arguments.Parsed, key: str, effect: Effect, t: float) -> None:
-        self.call = call
-        self.tool = tool
-        self.values = parsed.values
-        self.arguments = parsed.canonical
-        self.key = key
-        self.effect = effect
-        self.proposed = t
-        self.not_before = 0.0
-        self.started = 0.0
-        self.waits = 0
-        """Calls of the batch that must end first."""
-        self.dependents: list[_Slot] = []
-        self.sharers: list[_Slot] = []
-        """Equal reads of the batch that get this one's result."""
-        self.settled = False
-        self.timed_out = False
-        self.grip: Grip | None = None
-        self.scope: anyio.CancelScope | None = None
-        self.coroutine: Coroutine[Any, Any, Any] | None = None
-        self.job: Job | None = None
-
-
 class Executor:
     """The actor. Its calls run as tasks of the supervisor, not of the run: one that will not stop is left behind."""
 
@@ -109,20 +78,20 @@ class Executor:
         writers_alone: bool = False,
     ) -> None:
         self._run = run
-        self._log: Log = run.log
-        self._tools = tools
-        self._guards = guards
+        self._log = run.log
+        self._admission = Admission(tools, guards, wording, writers_alone=writers_alone)
         self._budget = budget
         self._locks = locks
         self._threads = threads
         self._tasks = tasks
         self._wording = wording
         self._parallel = parallel
-        self._writers_alone = writers_alone
         self._above = run.grips_above
-        self._ready: deque[_Slot] = deque()
-        self._open: dict[str, _Slot] = {}
+        self._ready: deque[Slot] = deque()
+        self._open: dict[str, Slot] = {}
         self._batch: Batch | None = None
+        self._settled = anyio.Event()
+        self._productive: list[str] = []
         self._workers = 0
         self._scopes: set[anyio.CancelScope] = set()
         self._why: str | None = None
@@ -133,18 +102,21 @@ class Executor:
         """Deal with batches, one after the other, until the sender closes."""
         async for batch in batches:
             self._batch = batch
+            self._settled = anyio.Event()
             slots = self._admit(batch)
             if self._why is not None:
                 self.cancel(self._why)
-            if not self._open:
-                batch.done.set()
-                continue
-            await self._log.caught_up()
-            for slot in slots:
-                if not slot.waits and not slot.settled:
-                    self._make_ready(slot)
-            self._spawn()
-            await batch.done.wait()
+            if self._open:
+                await self._log.caught_up()
+                for slot in slots:
+                    if not slot.waits and not slot.settled:
+                        self._make_ready(slot)
+                self._spawn()
+                await self._settled.wait()
+            if self._productive:
+                self._log.append(EvidenceFound, calls=tuple(self._productive))
+                self._productive.clear()
+            batch.done.set()
 
     def cancel(self, why: str) -> None:
         """Stop: what has not started gets ``not_run`` at once, what runs is cancelled. Idempotent, never waits."""
@@ -153,7 +125,7 @@ class Executor:
         for slot in list(self._open.values()):
             if not slot.started:
                 told = self._wording.not_run(slot.tool.name, f"the run was ended first ({why})")
-                self._settle(slot, Result(slot.call.id, slot.tool.name, "not_run", told.text, by="cancel"))
+                self._settle(slot, Result(slot.call_id, slot.tool.name, "not_run", told.text, by="cancel"))
         for scope in list(self._scopes):
             scope.cancel()
 
@@ -166,7 +138,7 @@ class Executor:
             if slot.grip is not None:
                 self._locks.abandon(slot.grip)
             told = self._wording.abandoned(slot.tool.name)
-            result = Result(slot.call.id, slot.tool.name, "abandoned", told.text, by="cancel")
+            result = Result(slot.call_id, slot.tool.name, "abandoned", told.text, by="cancel")
             self._settle(slot, result, detail=frame or "", keep_grip=True)
         return names
 
@@ -190,27 +162,38 @@ class Executor:
         """What runs right now: tool, call, seconds."""
         now = self._clock()
         return [
-            {"call": slot.call.id, "tool": slot.tool.name, "seconds": round(now - slot.started, 3)}
+            {"call": slot.call_id, "tool": slot.tool.name, "seconds": round(now - slot.started, 3)}
             for slot in self._open.values()
             if slot.started
         ]
 
     # -- admit and plan: no await from here to the plan's end --------------------------------------------------------
 
-    def _admit(self, batch: Batch) -> list[_Slot]:
+    def _admit(self, batch: Batch) -> list[Slot]:
         plan = Plan()
-        slots: list[_Slot] = []
-        planned: list[_Slot] = []
-        same: dict[str, tuple[_Slot, tuple[int, ...]]] = {}
+        slots: list[Slot] = []
+        planned: list[Slot] = []
+        same: dict[str, tuple[Slot, tuple[int, ...]]] = {}
         left = self._budget.left("calls")
         admitted = 0
         for call in batch.calls:
             self._log.append(
-                CallProposed, slot=call.slot, call_id=call.id, tool=call.tool, arguments=call.arguments[: arguments.MAX_CHARACTERS]
+                CallProposed,
+                slot=call.slot,
+                call_id=call.id,
+                tool=call.tool,
+                arguments=call.arguments[:MAX_CHARACTERS],
             )
-            slot = self._propose(call, batch.tools_off, left is not None and admitted >= left)
-            if slot is None:
+            over = int(self._budget.limit("calls") or 0) if left is not None and admitted >= left else None
+            slot, result = self._admission.consider(
+                call, self._log.turn, self._clock(), tools_off=batch.tools_off, over_limit=over
+            )
+            if result is not None:
+                self._answer(call, result, slot)
+                if over is not None and result.by == "calls":
+                    self._run.calls_over_limit = True
                 continue
+            assert slot is not None
             admitted += 1
             slots.append(slot)
             self._open[call.id] = slot
@@ -219,14 +202,17 @@ class Executor:
             planned.append(slot)
             first = same.get(slot.key) if not effect.writes else None
             if first is not None and first[1] == waits and not slot.tool.poll:
-                first[0].sharers.append(slot)
+                first[0].sharers = [*(first[0].sharers or ()), slot]
                 slot.waits = 1
             else:
                 if not effect.writes:
                     same[slot.key] = (slot, waits)
                 slot.waits = len(waits)
                 for number in waits:
-                    planned[number].dependents.append(slot)
+                    before = planned[number]
+                    if before.dependents is None:
+                        before.dependents = []
+                    before.dependents.append(slot)
             self._log.append(
                 CallAdmitted,
                 slot=call.slot,
@@ -235,57 +221,13 @@ class Executor:
                 key=slot.key,
                 reads=effect.reads,
                 writes=effect.writes,
-                waits_for=tuple(planned[number].call.slot for number in waits) if waits else (),
+                waits_for=tuple(planned[number].slot for number in waits) if waits else (),
             )
         if admitted:
             self._budget.spend("calls", admitted)
         return slots
 
-    def _propose(self, call: Call, tools_off: bool, over: bool) -> _Slot | None:
-        """The call as a slot, or None if it has its result already."""
-        if tools_off:
-            return self._refuse(call, "refused", self._wording.tools_off(call.tool).text, "tools_off", "tools_off")
-        tool = resolve(call.tool, self._tools)
-        if tool is None:
-            told = self._wording.unknown_tool(call.tool, self._tools.keys())
-            return self._refuse(call, "refused", told.text, "unknown_tool", "unknown_tool")
-        parsed = arguments.parse(tool, call.arguments)
-        if isinstance(parsed, arguments.BadArguments):
-            told = self._wording.bad_arguments(tool.name, parsed, _parameters(tool))
-            return self._refuse(call, "refused", told.text, "arguments", "bad_arguments", tool.name)
-        key = call_key(tool.name, parsed.canonical)
-        if tool.loop_key is not None:
-            key = loop_key(tool, parsed.values, key)
-        effect = tool.effect_of(parsed.values)
-        if self._writers_alone and effect.writes:
-            effect = WRITES
-        t = self._clock()
-        slot = _Slot(call, tool, parsed, key, effect, t)
-        if over:
-            told = self._wording.too_many_calls(int(self._budget.limit("calls") or 0), "of the run")
-            return self._refuse(call, "not_run", told.text, "calls", "too_many_calls", tool.name, slot)
-        proposal = Proposal(call.id, tool, parsed.values, key, effect, self._log.turn, call.slot, t)
-        for guard in self._guards:
-            decision = guard.call(proposal)
-            if decision is None:
-                continue
-            if isinstance(decision, Refuse):
-                return self._refuse(call, decision.kind, decision.message, guard.name, decision.error, tool.name, slot)
-            if isinstance(decision, Reuse):
-                result = Result(
-                    call.id, tool.name, "finished", decision.message, decision.productive, None, guard.name, decision.earlier
-                )
-                return self._answer(call, result, slot)
-            if isinstance(decision, Wait):
-                slot.not_before = max(slot.not_before, t + decision.seconds)
-        return slot
-
-    def _refuse(
-        self, call: Call, kind: Kind, text: str, by: str, error: str, tool: str = "", slot: _Slot | None = None
-    ) -> None:
-        self._answer(call, Result(call.id, tool or call.tool[:80], kind, text, error=error, by=by), slot)
-
-    def _answer(self, call: Call, result: Result, slot: _Slot | None) -> None:
+    def _answer(self, call: Call, result: Result, slot: Slot | None) -> None:
         if slot is not None:
             key, shown = slot.key, slot.arguments[:SHOWN_ARGUMENTS].decode("utf-8", "replace")
         else:
@@ -293,11 +235,11 @@ class Executor:
             key = call_key(result.tool, call.arguments.encode("utf-8", "replace"))
         self._log.append(CallEnded, slot=call.slot, result=result, key=key, arguments=shown)
         if result.productive:
-            self._log.append(EvidenceFound, slot=call.slot, call_id=call.id, tool=result.tool)
+            self._productive.append(call.id)
 
     # -- run ---------------------------------------------------------------------------------------------------------
 
-    def _make_ready(self, slot: _Slot) -> None:
+    def _make_ready(self, slot: Slot) -> None:
         """All calls before it have ended: wait for what is outside the batch, or queue for a worker."""
         if self._why is not None:
             return
@@ -307,7 +249,7 @@ class Executor:
         else:
             self._tasks.start_soon(self._wait_outside, slot, name=f"wait {slot.tool.name}")
 
-    async def _wait_outside(self, slot: _Slot) -> None:
+    async def _wait_outside(self, slot: Slot) -> None:
         """Wait without a worker: waiting calls must not fill the places of those that could run."""
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
@@ -332,8 +274,8 @@ class Executor:
             self._scopes.add(scope)
             try:
                 count = 0
-                while self._ready and self._why is None:
-                    await self._call(self._ready.popleft())
+                while self._ready and not scope.cancel_called and self._why is None:
+                    await self._call(self._ready.popleft(), scope)
                     count += 1
                     if count % CHECKPOINT == 0:
                         await anyio.lowlevel.checkpoint()
@@ -342,68 +284,78 @@ class Executor:
                 self._scopes.discard(scope)
                 self._workers -= 1
                 self._check_quiet()
+        self._spawn()
 
-    async def _call(self, slot: _Slot) -> None:
+    async def _call(self, slot: Slot, scope: anyio.CancelScope) -> None:
         if slot.settled:
             return
         assert slot.grip is not None
         other = self._locks.in_the_way(slot.grip)
         if other is not None:
             told = self._wording.in_the_way(slot.tool.name, other.name)
-            self._settle(slot, Result(slot.call.id, slot.tool.name, "refused", told.text, error="in_the_way", by="abandoned"))
+            self._settle(
+                slot, Result(slot.call_id, slot.tool.name, "refused", told.text, error="in_the_way", by="abandoned")
+            )
             return
         slot.started = self._clock()
         try:
-            value = await self._attempt(slot, 1)
+            value = await self._attempt(slot, scope, 1)
         except Transient as failure:
             if (slot.tool.idempotent or not slot.effect.writes) and not slot.settled and self._why is None:
-                await self._again(slot, failure)
+                await self._again(slot, scope, failure)
             else:
                 self._fail(slot, failure)
         except NoThread as failure:
             told = self._wording.not_run(slot.tool.name, str(failure))
-            self._settle(slot, Result(slot.call.id, slot.tool.name, "not_run", told.text, error="no_thread", by="threads"))
+            self._settle(
+                slot, Result(slot.call_id, slot.tool.name, "not_run", told.text, error="no_thread", by="threads")
+            )
         except KeyboardInterrupt:
             raise
         except BaseException as failure:  # whatever a tool raises is its result; a real cancel is passed on
-            self._raised(slot, failure)
+            self._raised(slot, scope, failure)
         else:
             self._finish(slot, value)
 
-    async def _attempt(self, slot: _Slot, attempt: int) -> Any:
-        tool, log = slot.tool, self._log
-        log.append(
-            CallStarted, slot=slot.call.slot, call_id=slot.call.id, tool=tool.name, attempt=attempt, timeout=tool.timeout
+    async def _attempt(self, slot: Slot, scope: anyio.CancelScope, attempt: int) -> Any:
+        tool = slot.tool
+        self._log.append(
+            CallStarted, slot=slot.slot, call_id=slot.call_id, tool=tool.name, attempt=attempt, timeout=tool.timeout
         )
         context = contextvars.copy_context()
-        context.run(HERE.set, Here(self._run, slot.call.id, tool.name, slot.key, attempt))
-        with anyio.CancelScope() as slot.scope:
+        context.run(HERE.set, Here(self._run, slot.call_id, tool.name, slot.key, attempt))
+        slot.deadline = 0.0
+        suspended = partial(self._suspended, slot, scope)
+        try:
             if tool.is_async:
                 slot.coroutine = tool.function(**slot.values)
-                return await _in_context(context, slot.coroutine, partial(self._suspended, slot))
-            self._suspended(slot)
+                return await _in_context(context, slot.coroutine, suspended)
+            suspended()
             value = await self._threads.run(
                 partial(tool.function, **slot.values), context, partial(self._abandoned_thread, slot)
             )
-            if inspect.isawaitable(value):
-                return await _in_context(context, _awaiting(value), partial(self._suspended, slot))
-            return value
-        slot.timed_out = True
-        raise TimeoutError
+            return await _in_context(context, _awaiting(value), suspended) if inspect.isawaitable(value) else value
+        finally:
+            if slot.deadline and not scope.cancel_called:
+                scope.deadline = float("inf")
 
-    def _suspended(self, slot: _Slot) -> None:
-        """The call waits for the first time: only now it needs a deadline, and others may need a worker."""
-        if slot.tool.timeout is not None and slot.scope is not None:
-            slot.scope.deadline = anyio.current_time() + slot.tool.timeout
+    def _suspended(self, slot: Slot, scope: anyio.CancelScope) -> None:
+        """The call waits for the first time: only now it needs a deadline, and others may need a worker.
+
+        The deadline is the worker's: a call that runs into it takes its worker along, and another one goes on.
+        """
+        if slot.tool.timeout is not None and not slot.deadline:
+            scope.deadline = anyio.current_time() + slot.tool.timeout
+            slot.deadline = self._clock() + slot.tool.timeout
         self._spawn()
 
-    def _abandoned_thread(self, slot: _Slot, job: Job) -> None:
+    def _abandoned_thread(self, slot: Slot, job: Job) -> None:
         slot.job = job
         assert slot.grip is not None
         self._locks.abandon(slot.grip)
         job.on_end = partial(self._locks.release, slot.grip)
 
-    async def _again(self, slot: _Slot, failure: Transient) -> None:
+    async def _again(self, slot: Slot, scope: anyio.CancelScope, failure: Transient) -> None:
         """Retry a call that may be made again; the first try has been made."""
         pending: list[Transient] = [failure]
         tries = 1
@@ -415,7 +367,7 @@ class Executor:
                 raise Again(first, first.retry_after)
             tries = number
             try:
-                return await self._attempt(slot, number)
+                return await self._attempt(slot, scope, number)
             except Transient as again:
                 raise Again(again, again.retry_after) from again
             except Exception as final:
@@ -434,40 +386,60 @@ class Executor:
         except KeyboardInterrupt:
             raise
         except BaseException as other:  # as in _call
-            self._raised(slot, other)
+            self._raised(slot, scope, other)
         else:
             self._finish(slot, value)
 
     # -- settle ------------------------------------------------------------------------------------------------------
 
-    def _finish(self, slot: _Slot, value: Any) -> None:
+    def _finish(self, slot: Slot, value: Any) -> None:
         rendered = outputs.render(value, slot.tool.max_output)
         result = Result(
-            slot.call.id, slot.tool.name, "finished", rendered.content, rendered.productive, rendered.error, cut=rendered.cut
+            slot.call_id,
+            slot.tool.name,
+            "finished",
+            rendered.content,
+            rendered.productive,
+            rendered.error,
+            cut=rendered.cut,
         )
         self._settle(slot, result, detail=rendered.detail)
 
-    def _raised(self, slot: _Slot, failure: BaseException) -> None:
+    def _raised(self, slot: Slot, scope: anyio.CancelScope, failure: BaseException) -> None:
         """Classify what a call raised. A cancel is one only if somebody cancelled; it is passed on."""
-        if failures.holds(failure, anyio.get_cancelled_exc_class()) and (self._why is not None or anyio.current_effective_deadline() == -float("inf")):
+        cancelled = failures.holds(failure, anyio.get_cancelled_exc_class())
+        if cancelled and slot.deadline and self._clock() >= slot.deadline and self._why is None:
+            if not self._tasks.cancel_scope.cancel_called:
+                self._timed_out(slot, failure, slot.tool.timeout or 0.0)
+                return
+        if cancelled and (self._why is not None or anyio.current_effective_deadline() == -float("inf")):
             kind: Kind = "abandoned" if slot.job is not None and not slot.job.finished.is_set() else "cancelled"
-            told = self._wording.abandoned(slot.tool.name) if kind == "abandoned" else self._wording.cancelled(slot.tool.name)
+            told = (
+                self._wording.abandoned(slot.tool.name)
+                if kind == "abandoned"
+                else self._wording.cancelled(slot.tool.name)
+            )
             detail = (slot.job.frame() or "") if slot.job is not None else ""
             self._settle(
-                slot, Result(slot.call.id, slot.tool.name, kind, told.text, by="cancel"), detail=detail, keep_grip=kind == "abandoned"
+                slot,
+                Result(slot.call_id, slot.tool.name, kind, told.text, by="cancel"),
+                detail=detail,
+                keep_grip=kind == "abandoned",
             )
             if not isinstance(failure, BaseExceptionGroup):
                 raise failure
             return  # the worker meets the cancel again at its next wait
         if failures.is_timeout(failure):
-            seconds = slot.tool.timeout if slot.timed_out and slot.tool.timeout else self._clock() - slot.started
-            told = self._wording.timed_out(slot.tool.name, round(seconds, 3))
-            result = Result(slot.call.id, slot.tool.name, "timed_out", told.text, error="timeout", by="timeout")
-            self._settle(slot, result, detail=failures.full_text(failure), keep_grip=slot.job is not None)
+            self._timed_out(slot, failure, self._clock() - slot.started)
             return
         self._fail(slot, failure)
 
-    def _fail(self, slot: _Slot, failure: BaseException, retried: int = 0) -> None:
+    def _timed_out(self, slot: Slot, failure: BaseException, seconds: float) -> None:
+        told = self._wording.timed_out(slot.tool.name, round(seconds, 3))
+        result = Result(slot.call_id, slot.tool.name, "timed_out", told.text, error="timeout", by="timeout")
+        self._settle(slot, result, detail=failures.full_text(failure), keep_grip=slot.job is not None)
+
+    def _fail(self, slot: Slot, failure: BaseException, retried: int = 0) -> None:
         leaf = failures.leaf(failure)
         code, text, hint = failures.describe(leaf, slot.tool.hint)
         self._numbers += 1
@@ -476,54 +448,54 @@ class Executor:
             told = self._wording.transient(slot.tool.name, text, leaf.retry_after, retried)
         else:
             told = self._wording.failed(slot.tool.name, code, text, hint, number)
-        result = Result(slot.call.id, slot.tool.name, "failed", told.text, error=code)
+        result = Result(slot.call_id, slot.tool.name, "failed", told.text, error=code)
         self._settle(slot, result, detail=f"error {number}\n{failures.full_text(failure)}")
 
-    def _settle(self, slot: _Slot, result: Result, *, detail: str = "", keep_grip: bool = False) -> None:
+    def _settle(self, slot: Slot, result: Result, *, detail: str = "", keep_grip: bool = False) -> None:
         """Give a call its one result, and let those go on that waited for it. A second one is ignored."""
         if slot.settled:
             if slot.grip is not None and not keep_grip:
                 self._locks.release(slot.grip)
             return
         slot.settled = True
-        del self._open[slot.call.id]
+        del self._open[slot.call_id]
         if slot.grip is not None and not keep_grip:
             self._locks.release(slot.grip)
         now = self._clock()
         started = slot.started or now
         self._log.append(
             CallEnded,
-            slot=slot.call.slot,
+            slot=slot.slot,
             result=result,
             key=slot.key,
             arguments=slot.arguments[:SHOWN_ARGUMENTS].decode("utf-8", "replace"),
             result_key=result_key(result.content, slot.tool) if slot.tool.result_key is not None else "",
-            wait=started - slot.proposed,
+            wait=started - slot.t,
             ran=now - started,
             detail=detail[: outputs.MAX_DETAIL],
         )
         if result.productive:
-            self._log.append(EvidenceFound, slot=slot.call.slot, call_id=slot.call.id, tool=slot.tool.name)
+            self._productive.append(slot.call_id)
         slot.coroutine = None
-        for sharer in slot.sharers:
+        for sharer in slot.sharers or ():
             self._share(sharer, slot, result)
-        for dependent in slot.dependents:
-            dependent.waits -= 1
-            if not dependent.waits and not dependent.settled:
-                self._make_ready(dependent)
-        if slot.dependents:
+        if slot.dependents is not None:
+            for dependent in slot.dependents:
+                dependent.waits -= 1
+                if not dependent.waits and not dependent.settled:
+                    self._make_ready(dependent)
             self._spawn()
-        if not self._open and self._batch is not None:
-            self._batch.done.set()
+        if not self._open:
+            self._settled.set()
             self._check_quiet()
 
-    def _share(self, slot: _Slot, first: _Slot, result: Result) -> None:
+    def _share(self, slot: Slot, first: Slot, result: Result) -> None:
         if slot.settled:
             return
         if result.kind == "not_run":
-            shared = msgspec.structs.replace(result, call_id=slot.call.id)
+            shared = msgspec.structs.replace(result, call_id=slot.call_id)
         else:
-            shared = msgspec.structs.replace(result, call_id=slot.call.id, reused_from=first.call.id)
+            shared = msgspec.structs.replace(result, call_id=slot.call_id, reused_from=first.call_id)
         self._settle(slot, shared)
 
     def _clock(self) -> float:
@@ -571,7 +543,3 @@ def _frame(coroutine: Coroutine[Any, Any, Any] | None) -> str | None:
     if frame is None:
         return None
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
-
-
-def _parameters(tool: Tool) -> str:
-    return msgspec.json.encode(tool.schema.get("properties", {})).decode()[:1500]

@@ -43,6 +43,9 @@ class Watchdog:
                 judged = self._judge.observe(event)
                 if judged is not None:
                     self._act(judged, event.n)
+                last = event
+            if self._silence is not None:
+                self._silence.heard(last)
             reader.done()
 
     async def _wait(self, reader: Reader) -> None:

@@ -29,17 +29,18 @@ class Silence:
         self._last = 0
 
     def observe(self, event: Event) -> None:
-        kind = type(event)
+        step = _STEPS.get(type(event))
+        if step is not None:
+            self._calls += step
+        elif type(event) in _BUSY:
+            self._busy = True
+        elif type(event) in _FREE:
+            self._busy = False
+
+    def heard(self, event: Event) -> None:
+        """The last of the facts that were observed."""
         self._since = event.t
         self._last = event.n
-        if kind is CallProposed:
-            self._calls += 1
-        elif kind is CallEnded:
-            self._calls -= 1
-        elif kind in (ModelRequested, ModelRetried, Paused, RunEnding):
-            self._busy = True
-        elif kind in (ModelReplied, ModelFailed, Resumed):
-            self._busy = False
 
     def extend(self, seconds: float) -> None:
         """The watchdog itself came late by so much: that is not the run's silence."""
@@ -53,3 +54,8 @@ class Silence:
         if self._busy or self._calls or t - self._since < self._seconds:
             return None
         return Finding(detector="silence", pattern=f"nothing for {t - self._since:.0f} s", count=1, onset=self._last)
+
+
+_STEPS = {CallProposed: 1, CallEnded: -1}
+_BUSY = frozenset({ModelRequested, ModelRetried, Paused, RunEnding})
+_FREE = frozenset({ModelReplied, ModelFailed, Resumed})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..messages import Blocked as BlockedEvent
 from ..messages import CallEnded, Event, UserMessage
 from ..wording import Wording
@@ -20,6 +23,11 @@ class Blocked:
     def __init__(self, wording: Wording) -> None:
         self._known: dict[str, str | None] = {}
         self._wording = wording
+        self.folds: dict[type[Event], Callable[[Any], None]] = {
+            BlockedEvent: self._blocked,
+            UserMessage: self._user_spoke,
+            CallEnded: self._ended,
+        }
 
     def call(self, proposal: Proposal) -> Refuse | None:
         if not self._known:
@@ -30,14 +38,14 @@ class Blocked:
                 return Refuse(self._wording.blocked(tool, self._known[key], whole).text, "blocked")
         return None
 
-    def apply(self, event: Event) -> None:
-        if type(event) is BlockedEvent:
-            self._known.update(dict.fromkeys(event.keys, event.known))
-        elif not self._known:
-            return
-        elif type(event) is UserMessage:
-            self._known.clear()
-        elif type(event) is CallEnded and event.result.productive:
+    def _blocked(self, event: BlockedEvent) -> None:
+        self._known.update(dict.fromkeys(event.keys, event.known))
+
+    def _user_spoke(self, event: UserMessage) -> None:
+        self._known.clear()
+
+    def _ended(self, event: CallEnded) -> None:
+        if self._known and event.result.productive:
             own = f"tool:{event.result.tool}"
             for key in [key for key in self._known if key.startswith("tool:") and key != own]:
                 del self._known[key]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -37,6 +38,12 @@ class Duplicate:
         self._wording = wording
         self._memory: dict[str, _Memory] = {}
         self._running: dict[str, tuple[str, Effect]] = {}
+        self.folds: dict[type[Event], Callable[[Any], None]] = {
+            CallAdmitted: self._admitted,
+            CallStarted: self._started,
+            CallEnded: self._ended,
+            UserMessage: self._user_spoke,
+        }
 
     def call(self, proposal: Proposal) -> Reuse | None:
         found = self._memory.get(proposal.key) if self._memory else None
@@ -45,21 +52,16 @@ class Duplicate:
         told = self._wording.duplicate(proposal.tool.name, found.turn, found.content)
         return Reuse(told.text, found.call_id, found.productive)
 
-    def apply(self, event: Event) -> None:
-        if not self._stable:
-            return
-        kind = type(event)
-        if kind is CallAdmitted:
-            effect = Effect(event.reads, event.writes)  # type: ignore[attr-defined]
-            self._running[event.call_id] = (event.key, effect)  # type: ignore[attr-defined]
-        elif kind is CallStarted:
-            key_and_effect = self._running.get(event.call_id)  # type: ignore[attr-defined]
-            if key_and_effect is not None and key_and_effect[1].writes:
-                self._forget(key_and_effect[1])
-        elif kind is CallEnded:
-            self._ended(event)  # type: ignore[arg-type]
-        elif kind is UserMessage:
-            self._memory.clear()
+    def _admitted(self, event: CallAdmitted) -> None:
+        self._running[event.call_id] = (event.key, Effect(event.reads, event.writes))
+
+    def _started(self, event: CallStarted) -> None:
+        known = self._running.get(event.call_id)
+        if known is not None and known[1].writes:
+            self._forget(known[1])
+
+    def _user_spoke(self, event: UserMessage) -> None:
+        self._memory.clear()
 
     def _ended(self, event: CallEnded) -> None:
         result = event.result

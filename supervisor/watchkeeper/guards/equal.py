@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..messages import CallEnded, Event, UserMessage
 from ..wording import Wording
 from .guard import Proposal, Refuse
@@ -20,6 +23,9 @@ class RefuseEqual:
         self._wording = wording
         self._proposed: dict[str, int] = {}
         self._earlier: dict[str, str] = {}
+        self.folds: dict[type[Event], Callable[[Any], None]] = {UserMessage: self._user_spoke}
+        if show_earlier:
+            self.folds[CallEnded] = self._ended
 
     def call(self, proposal: Proposal) -> Refuse | None:
         count = self._proposed.get(proposal.key, 0) + 1
@@ -31,11 +37,11 @@ class RefuseEqual:
         earlier = self._earlier.get(proposal.key) if self._show else None
         return Refuse(self._wording.equal_refused(proposal.tool.name, count, earlier).text, "equal_call")
 
-    def apply(self, event: Event) -> None:
-        if type(event) is CallEnded:
-            if self._show and event.result.kind in ("finished", "failed"):
-                self._earlier[event.key] = event.result.content[:2000]
-                if len(self._earlier) > REMEMBERED:
-                    self._earlier.pop(next(iter(self._earlier)))
-        elif type(event) is UserMessage:
-            self._proposed.clear()
+    def _ended(self, event: CallEnded) -> None:
+        if event.result.kind in ("finished", "failed"):
+            self._earlier[event.key] = event.result.content[:2000]
+            if len(self._earlier) > REMEMBERED:
+                self._earlier.pop(next(iter(self._earlier)))
+
+    def _user_spoke(self, event: UserMessage) -> None:
+        self._proposed.clear()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 from ..messages import CallAdmitted, CallEnded, CallStarted, Event
 
@@ -39,24 +40,28 @@ class Evidence:
         self._found: dict[str, int] = {}
         self._writing: dict[str, str] = {}
         self._last_write = 0
+        self.folds: dict[type[Event], Callable[[Any], None]] = {CallEnded: self._ended}
+        if self.fresh:
+            self.folds |= {CallAdmitted: self._admitted, CallStarted: self._started}
 
-    def apply(self, event: Event) -> None:
-        kind = type(event)
-        if kind is CallEnded:
-            result = event.result  # type: ignore[attr-defined]
-            if result.productive:
-                self.calls.append(result.call_id)
-                if result.reused_from is None:
-                    self._found[result.tool] = event.n
-                else:
-                    self._found.setdefault(result.tool, event.n)
-        elif kind is CallAdmitted:
-            if self.fresh and event.writes:  # type: ignore[attr-defined]
-                self._writing[event.call_id] = event.tool  # type: ignore[attr-defined]
-        elif kind is CallStarted and self.fresh:
-            tool = self._writing.pop(event.call_id, None)  # type: ignore[attr-defined]
-            if tool is not None and tool not in self.fresh:
-                self._last_write = event.n
+    def _ended(self, event: CallEnded) -> None:
+        result = event.result
+        if not result.productive:
+            return
+        self.calls.append(result.call_id)
+        if result.reused_from is None:
+            self._found[result.tool] = event.n
+        else:
+            self._found.setdefault(result.tool, event.n)
+
+    def _admitted(self, event: CallAdmitted) -> None:
+        if event.writes:
+            self._writing[event.call_id] = event.tool
+
+    def _started(self, event: CallStarted) -> None:
+        tool = self._writing.pop(event.call_id, None)
+        if tool is not None and tool not in self.fresh:
+            self._last_write = event.n
 
     def missing(self) -> Missing:
         found = self._found
@@ -64,4 +69,3 @@ class Evidence:
         any_of = () if any(name in found for name in self.required_any) else self.required_any
         stale = [name for name in self.fresh if name in found and found[name] < self._last_write]
         return Missing(required, any_of, stale)
-

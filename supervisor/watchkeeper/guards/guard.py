@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -57,12 +58,17 @@ Decision = Refuse | Reuse | Wait
 class CallGuard(Protocol):
     """A rule at the hook *call*. Guards are asked in order; the first that decides wins, save for :class:`Wait`.
 
-    ``apply`` sees every fact of the run, so that a guard is a fold over the log. Neither method may raise; one that
-    does refuses the call (a guard that is broken must not let things pass).
+    ``folds`` says which facts it wants to see, so that a guard is a fold over the log of its run. One guard belongs to
+    one run. A guard that raises refuses the call: what is broken must not let things pass.
     """
 
     name: str
 
+    @property
+    def folds(self) -> Mapping[type[Event], Callable[[Any], None]]: ...
+
     def call(self, proposal: Proposal) -> Decision | None: ...
 
-    def apply(self, event: Event) -> None: ...
+
+GuardFactory = Callable[[], CallGuard]
+"""Makes the guard of one run."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..messages import Event
 from ..wording import Wording
 from .guard import Proposal, Refuse, Wait
@@ -19,6 +22,7 @@ class Interval:
         self._seconds = seconds
         self._wording = wording
         self._free_at: dict[str, float] = {}
+        self.folds: dict[type[Event], Callable[[Any], None]] = {}
 
     def call(self, proposal: Proposal) -> Refuse | Wait | None:
         tool = proposal.tool.name
@@ -27,6 +31,3 @@ class Interval:
             return Refuse(self._wording.too_soon(tool, wait).text, "too_soon")
         self._free_at[tool] = proposal.t + max(wait, 0.0) + self._seconds
         return Wait(wait) if wait > 0 else None
-
-    def apply(self, event: Event) -> None:
-        pass

@@ -11,7 +11,6 @@ import msgspec
 from ..messages import Call, Message, Usage
 from ..model import CallDelta, Chunk, Finished, ModelError, Request, TextDelta, UsageReported
 
-
 OPTIONAL = frozenset({"stream_options", "parallel_tool_calls", "tool_choice"})
 """Fields that a request can do without."""
 _OTHER = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}

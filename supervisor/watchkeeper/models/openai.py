@@ -8,7 +8,7 @@ import os
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -84,7 +84,7 @@ class OpenAIModel:
         own = self._host == "api.openai.com"
         self._shape = dialect.Shape(max_tokens_field or ("max_completion_tokens" if own else "max_tokens"))
         self._http_client = http_client
-        self._clients: weakref.WeakKeyDictionary[Any, openai.AsyncOpenAI] = weakref.WeakKeyDictionary()
+        self._clients: weakref.WeakKeyDictionary[Any, _Once] = weakref.WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"<OpenAIModel {self.name} at {self.provider}>"
@@ -118,19 +118,19 @@ class OpenAIModel:
     async def _ask(self, request: Request) -> openai.AsyncStream[object]:
         """One request, and one more for each optional field that the server turns out not to take."""
         client = await self._client()
-        shape: dialect.Shape | None = self._shape
-        while shape is not None:
+        shape = self._shape
+        while True:
             body = dialect.request_body(self.name, request, shape, withhold_tools=self.withhold_tools, extra=self.extra)
             try:
                 response = await self._post(client, body)
             except Exception as error:
-                shape = shape.refusing(_refused_field(error, body))
-                if shape is None:
+                adapted = shape.refusing(_refused_field(error, body))
+                if adapted is None:
                     raise
+                shape = adapted
             else:
                 self._shape = shape  # only what helped is remembered
                 return response
-        raise AssertionError("a shape is tried or its error raised")
 
     async def _post(self, client: openai.AsyncOpenAI, body: dict[str, Any]) -> openai.AsyncStream[object]:
         # Plain dicts: a typed chunk costs the SDK 160 µs, and its types know nothing of what other servers send.
@@ -142,13 +142,7 @@ class OpenAIModel:
 
     async def _client(self) -> openai.AsyncOpenAI:
         loop = anyio.lowlevel.current_token().native_token
-        client = self._clients.get(loop)
-        if client is None:
-            # Importing openai takes about a second and a TLS context 50 ms: not on the loop.
-            limiter = anyio.CapacityLimiter(1)
-            made = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True, limiter=limiter)
-            client = self._clients.setdefault(loop, made)
-        return client
+        return await self._clients.setdefault(loop, _Once(self._connect)).get()
 
     def _connect(self) -> openai.AsyncOpenAI:
         import httpx2
@@ -191,6 +185,28 @@ class OpenAIModel:
         if isinstance(error, ValueError):  # also UnicodeDecodeError and JSONDecodeError
             return ModelError("server", f"{self.provider} sent what is not JSON: {_leaf(error)}")
         return ModelError("unknown", f"asking {self.provider} failed: {_leaf(error)}")
+
+
+class _Once:
+    """The client of one event loop, made at its first request, in a thread: importing openai takes a second and a TLS
+    context 50 ms, which the loop must not stand still for. A cancel does not wait for the thread."""
+
+    def __init__(self, make: Callable[[], openai.AsyncOpenAI]) -> None:
+        self._make = make
+        self._made: openai.AsyncOpenAI | None = None
+        self._lock = anyio.Lock()
+
+    async def get(self) -> openai.AsyncOpenAI:
+        if self._made is None:
+            async with self._lock:
+                if self._made is None:
+                    limiter = anyio.CapacityLimiter(1)
+                    return await anyio.to_thread.run_sync(self._keep, abandon_on_cancel=True, limiter=limiter)
+        return self._made
+
+    def _keep(self) -> openai.AsyncOpenAI:
+        self._made = made = self._make()  # also if nobody waits for it any more: the next one need not begin anew
+        return made
 
 
 class _Chunks:

@@ -2,4 +2,53 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 BACKENDS = ("asyncio", "trio")
+
+_HOMES = {
+    "CallTools": "turns",
+    "ChatServer": "server",
+    "Drop": "turns",
+    "Fault": "turns",
+    "Say": "turns",
+    "ScriptedModel": "script",
+    "Slow": "turns",
+    "Stall": "turns",
+    "Step": "script",
+    "VirtualLoop": "virtual",
+    "VirtualSeams": "virtual",
+    "backend": "virtual",
+    "call": "script",
+    "check_conversation": "strict",
+    "check_request": "strict",
+    "fail": "script",
+    "forever": "script",
+    "say": "script",
+    "write_trajectory": "trajectory",
+}
+
+__all__ = ["BACKENDS", *sorted(_HOMES)]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from .script import ScriptedModel as ScriptedModel
+    from .script import Step as Step
+    from .script import call as call
+    from .script import fail as fail
+    from .script import forever as forever
+    from .script import say as say
+    from .trajectory import write_trajectory as write_trajectory
+    from .virtual import VirtualLoop as VirtualLoop
+    from .virtual import VirtualSeams as VirtualSeams
+    from .virtual import backend as backend
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value

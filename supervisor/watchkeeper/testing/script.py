@@ -37,7 +37,10 @@ def say(text: str, **more: Any) -> Step:
 
 def call(*calls: tuple[str, Any], **more: Any) -> Step:
     """Calls of tools; arguments that are not text are encoded as JSON."""
-    return Step(calls=tuple((name, raw if isinstance(raw, str) else msgspec.json.encode(raw).decode()) for name, raw in calls), **more)
+    return Step(
+        calls=tuple((name, raw if isinstance(raw, str) else msgspec.json.encode(raw).decode()) for name, raw in calls),
+        **more,
+    )
 
 
 def fail(kind: Any, message: str = "scripted failure", **more: Any) -> Step:

@@ -230,8 +230,8 @@ class _Connection:
         """Raises ``ValueError`` for what is not a request within bounds, ``EndOfStream`` if the client has left."""
         with anyio.fail_after(READ_TIMEOUT):
             while (end := self._buffer.find(b"\r\n\r\n")) < 0:
-                if len(self._buffer) > MAX_HEAD:
-                    raise ValueError("the head of the request is too large")
+                if len(self._buffer) > MAX_HEAD or (self._buffer and not self._buffer[:1].isalpha()):
+                    raise ValueError("this is not HTTP, or the head of the request is too large")
                 self._buffer += await self.stream.receive()
             first, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
             headers = {

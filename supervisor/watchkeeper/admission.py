@@ -1,0 +1,123 @@
+"""Admission: from a call as the model wrote it to one that may run, or to its result. Pure, in slot order."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from . import arguments
+from .fingerprint import call_key, loop_key
+from .guards.guard import CallGuard, Proposal, Refuse, Reuse, Wait
+from .messages import Call, Kind, Result
+from .naming import resolve
+from .tools import WRITES, Effect, Tool
+from .wording import Told, Wording
+
+if TYPE_CHECKING:
+    from .locks import Grip
+    from .threads import Job
+
+
+class Slot(Proposal):
+    """A proposal on its way through the executor to its result."""
+
+    __slots__ = (
+        "arguments", "coroutine", "deadline", "dependents", "grip", "job", "not_before", "settled", "sharers",
+        "started", "waits",
+    )  # fmt: skip
+
+    def __init__(
+        self, call: Call, tool: Tool, parsed: arguments.Parsed, key: str, effect: Effect, turn: int, t: float
+    ) -> None:
+        super().__init__(call.id, tool, parsed.values, key, effect, turn, call.slot, t)
+        self.arguments = parsed.canonical
+        self.not_before = 0.0
+        self.started = 0.0
+        self.deadline = 0.0
+        """When its time is up; 0 until it waits for the first time."""
+        self.waits = 0
+        """Calls of the batch that must end first."""
+        self.dependents: list[Slot] | None = None
+        self.sharers: list[Slot] | None = None
+        """Equal reads of the batch that get this one's result."""
+        self.settled = False
+        self.grip: Grip | None = None
+        self.coroutine: Coroutine[Any, Any, Any] | None = None
+        self.job: Job | None = None
+
+
+class Admission:
+    """Finds the tool, fits the arguments, asks the guards."""
+
+    def __init__(
+        self, tools: Mapping[str, Tool], guards: Sequence[CallGuard], wording: Wording, *, writers_alone: bool = False
+    ) -> None:
+        self._tools = tools
+        self._guards = guards
+        self._wording = wording
+        self._writers_alone = writers_alone
+
+    def consider(
+        self, call: Call, turn: int, t: float, *, tools_off: bool, over_limit: int | None
+    ) -> tuple[Slot | None, Result | None]:
+        """The call as a slot, its result if it is not to run, or both. Never raises, whatever guards and tools do.
+
+        ``over_limit`` is the limit of calls if it is used up.
+        """
+        if tools_off:
+            return None, _result(call, call.tool[:80], "refused", self._wording.tools_off(call.tool[:80]), "tools_off")
+        tool = resolve(call.tool, self._tools)
+        if tool is None:
+            told = self._wording.unknown_tool(call.tool, self._tools.keys())
+            return None, _result(call, call.tool[:80], "refused", told, "unknown_tool")
+        parsed = arguments.parse(tool, call.arguments)
+        if isinstance(parsed, arguments.BadArguments):
+            told = self._wording.bad_arguments(tool.name, parsed, _parameters(tool))
+            return None, _result(call, tool.name, "refused", told, "bad_arguments", by="arguments")
+        key = call_key(tool.name, parsed.canonical)
+        if tool.loop_key is not None:
+            key = loop_key(tool, parsed.values, key)
+        effect = tool.effect_of(parsed.values)
+        if self._writers_alone and effect.writes:
+            effect = WRITES
+        slot = Slot(call, tool, parsed, key, effect, turn, t)
+        if over_limit is not None:
+            told = self._wording.too_many_calls(over_limit, "of the run")
+            return slot, _result(call, tool.name, "not_run", told, "too_many_calls", by="calls")
+        return slot, self._ask_guards(call, slot)
+
+    def _ask_guards(self, call: Call, slot: Slot) -> Result | None:
+        tool = slot.tool.name
+        for guard in self._guards:
+            try:
+                decision = guard.call(slot)
+            except Exception as error:
+                told = self._wording.not_run(tool, f"the guard {guard.name} failed ({type(error).__name__})")
+                return _result(call, tool, "refused", told, "guard_failed", by=guard.name)
+            if decision is None:
+                continue
+            if isinstance(decision, Wait):
+                slot.not_before = max(slot.not_before, slot.t + decision.seconds)
+            elif isinstance(decision, Reuse):
+                return Result(
+                    call.id,
+                    tool,
+                    "finished",
+                    decision.message,
+                    productive=decision.productive,
+                    by=guard.name,
+                    reused_from=decision.earlier,
+                )
+            elif isinstance(decision, Refuse):
+                return Result(call.id, tool, decision.kind, decision.message, error=decision.error, by=guard.name)
+        return None
+
+
+def _result(call: Call, tool: str, kind: Kind, told: Told, error: str, by: str | None = None) -> Result:
+    return Result(call.id, tool, kind, told.text, error=error, by=by or error)
+
+
+def _parameters(tool: Tool) -> str:
+    return msgspec.json.encode(tool.schema.get("properties", {})).decode()[:1500]
