@@ -34,9 +34,9 @@ class Slot(Proposal):
         super().__init__(call.id, tool, parsed.values, key, effect, turn, call.slot, t)
         self.arguments = parsed.canonical
         self.not_before = 0.0
-        self.started = 0.0
-        self.deadline = 0.0
-        """When its time is up; 0 until it waits for the first time."""
+        self.started: float | None = None
+        self.deadline: float | None = None
+        """When its time is up; None until it waits for the first time."""
         self.waits = 0
         """Calls of the batch that must end first."""
         self.dependents: list[Slot] | None = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Mapping
 
 from .errors import ConfigurationError
 
-_serial = itertools.count(1)
+EXACT = 1e-12
+"""Part of a limit within which sums of fractions count as equal to it: 0.1 + 0.2 fits into 0.3. Whole numbers are exact
+up to a limit of 10^12."""
 
 
 class Hold:
@@ -15,10 +17,10 @@ class Hold:
 
     __slots__ = ("amounts", "budget", "id", "open")
 
-    def __init__(self, budget: Budget, amounts: dict[str, float]) -> None:
+    def __init__(self, budget: Budget, amounts: dict[str, float], number: int) -> None:
         self.budget = budget
         self.amounts = amounts
-        self.id = f"h{next(_serial)}"
+        self.id = f"h{number}"
         self.open = True
 
 
@@ -40,7 +42,8 @@ class Budget:
     tree: either every budget from here to the root has room, or nothing is held. Not thread-safe: use it in the loop.
 
     Promise: ``spent + held <= limit`` in every dimension, until a settlement above its hold does not fit any more; that
-    overrun is returned by :meth:`settle` and ends the run that caused it.
+    overrun is returned by :meth:`settle` and ends the run that caused it. Amounts are numbers of 0 or more: all methods
+    that take some raise ``ValueError`` for others and change nothing.
     """
 
     def __init__(self, parent: Budget | None = None, **limits: float | None) -> None:
@@ -48,9 +51,12 @@ class Budget:
             if limit is not None and not limit >= 0:
                 raise ConfigurationError(f"budget: {name} must be 0 or more, or None for no limit; not {limit!r}")
         self.parent = parent
-        self.limits: dict[str, float] = {name: limit for name, limit in limits.items() if limit is not None}
+        self.limits: dict[str, float] = {
+            name: limit for name, limit in limits.items() if limit is not None and limit != math.inf
+        }
         self.spent: dict[str, float] = {}
         self.held: dict[str, float] = {}
+        self._holds = 0
 
     def child(self, **limits: float | None) -> Budget:
         return Budget(self, **limits)
@@ -77,20 +83,23 @@ class Budget:
 
     def hold(self, amounts: Mapping[str, float]) -> Hold | Short:
         """Set amounts aside in this budget and all above it, or say which limit is short; nothing is held then."""
+        _check(amounts)
         for dimension, amount in amounts.items():
-            left = self.left(dimension)
-            if left is not None and amount > left:
-                return Short(dimension, amount, max(left, 0.0))
+            if not self._fits(dimension, amount):
+                return Short(dimension, amount, max(self.left(dimension) or 0.0, 0.0))
         for budget in self._up():
             for dimension, amount in amounts.items():
                 budget.held[dimension] = budget.held.get(dimension, 0) + amount
-        return Hold(self, dict(amounts))
+        root = self._up()[-1]
+        root._holds += 1
+        return Hold(self, dict(amounts), root._holds)
 
     def settle(self, hold: Hold, amounts: Mapping[str, float]) -> dict[str, float]:
         """Turn a hold into what was really spent. Returns by how much a limit is overrun, by dimension; empty if none.
 
-        Raises ``ValueError`` if the hold is settled or released already.
+        Raises ``ValueError`` if the hold is another budget's, or is settled or released already.
         """
+        _check(amounts)
         self.release(hold)
         over: dict[str, float] = {}
         for budget in self._up():
@@ -99,22 +108,49 @@ class Budget:
                 limit = budget.limits.get(dimension)
                 if limit is not None:
                     excess = budget.spent[dimension] + budget.held.get(dimension, 0) - limit
-                    if excess > 0:
+                    if excess > limit * EXACT:
                         over[dimension] = max(over.get(dimension, 0.0), excess)
         return over
 
     def release(self, hold: Hold) -> None:
-        """Give a hold back unspent. Raises ``ValueError`` if it is settled or released already."""
+        """Give a hold back unspent. Raises ``ValueError`` as :meth:`settle` does."""
+        if hold.budget is not self:
+            raise ValueError(f"hold {hold.id} was given by another budget")
         if not hold.open:
             raise ValueError(f"hold {hold.id} is settled already")
         hold.open = False
-        for budget in hold.budget._up():
+        for budget in self._up():
             for dimension, amount in hold.amounts.items():
-                rest = budget.held[dimension] - amount
-                if rest:
+                rest = budget.held.get(dimension, 0) - amount
+                if rest > amount * EXACT:
                     budget.held[dimension] = rest
                 else:
-                    del budget.held[dimension]
+                    budget.held.pop(dimension, None)
+
+    def spend(self, dimension: str, amount: float) -> None:
+        """Spend at once what :meth:`left` has just said is there, without a wait in between.
+
+        Raises ``ValueError`` if it is not there; nothing is spent then.
+        """
+        _check({dimension: amount})
+        if not self._fits(dimension, amount):
+            raise ValueError(f"budget: {amount:g} {dimension} were to be spent and {self.left(dimension):g} are left")
+        for budget in self._up():
+            budget.spent[dimension] = budget.spent.get(dimension, 0) + amount
+
+    def limit(self, dimension: str) -> float | None:
+        """The least limit over this budget and those above it."""
+        limits = [budget.limits[dimension] for budget in self._up() if dimension in budget.limits]
+        return min(limits, default=None)
+
+    def _fits(self, dimension: str, amount: float) -> bool:
+        for budget in self._up():
+            limit = budget.limits.get(dimension)
+            if limit is not None:
+                used = budget.spent.get(dimension, 0) + budget.held.get(dimension, 0)
+                if used + amount > limit * (1 + EXACT):
+                    return False
+        return True
 
     def _up(self) -> list[Budget]:
         chain = []
@@ -124,18 +160,8 @@ class Budget:
             budget = budget.parent
         return chain
 
-    def limit(self, dimension: str) -> float | None:
-        """The least limit over this budget and those above it."""
-        limits = [budget.limits[dimension] for budget in self._up() if dimension in budget.limits]
-        return min(limits, default=None)
 
-    def spend(self, dimension: str, amount: float) -> None:
-        """Spend at once what :meth:`left` has just said is there, without a wait in between.
-
-        Raises ``ValueError`` if it is not there.
-        """
-        left = self.left(dimension)
-        if left is not None and amount > left:
-            raise ValueError(f"budget: {amount:g} {dimension} were to be spent and {left:g} are left")
-        for budget in self._up():
-            budget.spent[dimension] = budget.spent.get(dimension, 0) + amount
+def _check(amounts: Mapping[str, float]) -> None:
+    for dimension, amount in amounts.items():
+        if not 0 <= amount < math.inf:
+            raise ValueError(f"budget: an amount of {dimension} must be 0 or more, not {amount!r}")

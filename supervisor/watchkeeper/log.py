@@ -71,6 +71,7 @@ class Reader:
             await log._changed()
 
     def take_nowait(self, limit: int = KEEP) -> list[Event | Gap]:
+        """The next facts, none if there are none; what is no longer kept comes first, as one :class:`Gap`."""
         log = self.log
         found: list[Event | Gap] = []
         first = log.first
@@ -92,7 +93,9 @@ class Reader:
             self.log._check_barriers()
 
     def close(self) -> None:
-        self.log._readers.pop(self.name, None)
+        """It reads no more: it holds nothing back and nobody waits for it. Closing twice changes nothing."""
+        if self.log._readers.get(self.name) is self:
+            del self.log._readers[self.name]
         self.log._check_barriers()
 
 
@@ -167,19 +170,27 @@ class Log:
             self._waiting = None
 
     def reader(self, name: str, *, after: int = 0, must: bool = False) -> Reader:
-        """A cursor that starts behind fact ``after``. Names are unique; a reader that ``must`` sees every fact."""
+        """A cursor that starts behind fact ``after``; a reader that ``must`` sees every fact from there on.
+
+        Raises ``ValueError`` if there is a reader of that name, or if it must see facts that are no longer kept.
+        """
         if name in self._readers:
             raise ValueError(f"the log of run {self.run} has a reader named {name!r} already")
-        reader = Reader(self, name, min(after, self.n), must)
+        if must and after + 1 < self.first:
+            raise ValueError(f"reader {name!r} must see fact {after + 1}, and the log begins with {self.first}")
+        reader = Reader(self, name, self._within(after), must)
         self._readers[name] = reader
         return reader
 
     async def events(self, after: int = 0) -> AsyncIterator[Event | Gap]:
         """Follow the facts from behind ``after`` to the end: for viewers. A slow one gets a :class:`Gap`."""
-        reader = Reader(self, "", min(after, self.n), False)
+        reader = Reader(self, "", self._within(after), False)
         while batch := await reader.take():
             for event in batch:
                 yield event
+
+    def _within(self, after: int) -> int:
+        return min(max(after, 0), self.n)
 
     async def passed(self, name: str, n: int) -> None:
         """Wait until the reader is done with fact ``n``: the one barrier. At once if there is no such reader."""
@@ -188,11 +199,16 @@ class Log:
             if reader is None or reader.passed >= n:
                 return
             event = anyio.Event()
-            self._barriers.append((name, n, event))
-            await event.wait()
+            barrier = (name, n, event)
+            self._barriers.append(barrier)
+            try:
+                await event.wait()
+            finally:
+                if barrier in self._barriers:
+                    self._barriers.remove(barrier)
 
     def lag(self) -> int:
-        """How far the slowest reader that must see everything is behind."""
+        """By how many facts the slowest reader that must see everything is behind."""
         n = self.n
         behind = 0
         for reader in self._readers.values():

@@ -7,6 +7,8 @@ reads an older file; an event type that a reader does not know decodes to :class
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Any, Literal
 
 import msgspec
@@ -89,6 +91,8 @@ class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Ids of the calls it rests on, oldest first."""
     keys: tuple[str, ...] = ()
     """The keys to refuse if the ladder blocks: of calls (``CallAdmitted.key``) or ``tool:NAME``."""
+    subject: str | None = None
+    """What climbs the ladder as one thing; None: the keys, or the pattern where there are none."""
     tool: str | None = None
     onset: int = 0
     """Number of the event with which it began."""
@@ -458,16 +462,22 @@ AnyEvent = (
 )
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(AnyEvent)
-_tags = frozenset(t.__struct_config__.tag for t in AnyEvent.__args__)
+_known = tuple(kind for kind in AnyEvent.__args__ if kind is not Unknown)
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(reduce(or_, _known))
+_tags = frozenset(kind.__struct_config__.tag for kind in _known)
 _envelope = ("n", "run", "at", "t", "parent", "context", "turn", "slot", "user_turn")
 
 
 def encode_event(event: Event) -> bytes:
-    """Encode one event as one line of JSON, without the newline."""
-    if type(event) is Unknown:
-        return _encoder.encode(event.raw)
-    return _encoder.encode(event)
+    """Encode one event as one line of JSON, without the newline.
+
+    Half a character (a lone surrogate, which JSON text cannot hold) becomes U+FFFD; all else comes back as it was.
+    """
+    whole = event.raw if type(event) is Unknown else event
+    try:
+        return _encoder.encode(whole)
+    except UnicodeEncodeError:
+        return _encoder.encode(_mended(msgspec.to_builtins(whole)))
 
 
 def decode_event(line: bytes | str) -> Event:
@@ -478,9 +488,32 @@ def decode_event(line: bytes | str) -> Event:
     try:
         event: Event = _decoder.decode(line)
     except msgspec.ValidationError:
-        raw = msgspec.json.decode(line)
-        if not isinstance(raw, dict) or "type" not in raw or raw["type"] in _tags:
+        raw = _plain(line)
+        if not isinstance(raw, dict) or not isinstance(raw.get("type"), str) or raw["type"] in _tags:
             raise
         known = {k: raw[k] for k in _envelope if k in raw}
         return msgspec.convert({"raw": raw, **known}, Unknown)
+    except (RecursionError, UnicodeError) as error:
+        raise msgspec.DecodeError(f"the line is not an event: {_why(error)}") from error
     return event
+
+
+def _plain(line: bytes | str) -> Any:
+    try:
+        return msgspec.json.decode(line)
+    except RecursionError as error:
+        raise msgspec.DecodeError(f"the line is not an event: {_why(error)}") from error
+
+
+def _why(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else "it holds half a character"
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mended(item) for item in value]
+    return value

@@ -7,18 +7,22 @@ later writer waits for is waited for through it), so that planning is linear for
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from .tools import EVERYTHING, Effect
 
 ROOT = (EVERYTHING,)
 
 
 class _Node:
-    __slots__ = ("below", "readers", "writer")
+    __slots__ = ("below", "readers", "writer", "written")
 
     def __init__(self) -> None:
         self.below: dict[str, _Node] = {}
         self.readers: list[int] = []
         self.writer: int | None = None
+        self.written = False
+        """This name or one under it has been written: readers need to look no further where it has not."""
 
 
 class Plan:
@@ -47,7 +51,7 @@ class Plan:
         for name in effect.reads:
             self._find(split(name)).readers.append(number)
         for name in effect.writes:
-            node = self._find(split(name))
+            node = self._find(split(name), written=True)
             node.below.clear()
             node.readers.clear()
             node.writer = number
@@ -55,31 +59,43 @@ class Plan:
         return tuple(sorted(waits))
 
     def _visit(self, parts: tuple[str, ...], waits: set[int], *, writes: bool) -> None:
+        """Collect what a use of this name has to wait for."""
         node: _Node | None = self._root
+        path: list[_Node] = []
         for part in (*parts, None):
             assert node is not None
-            if node.writer is not None:
-                waits.add(node.writer)
-            if writes:
-                waits.update(node.readers)
-            if part is None:
-                break
-            node = node.below.get(part)
+            path.append(node)
+            node = None if part is None else node.below.get(part)
             if node is None:
-                return
-        stack = list(node.below.values()) if node is not None else []
+                break
+        # A writer further down came after those further up, and after the readers before it: through it they are
+        # waited for.
+        last = next((node.writer for node in reversed(path) if node.writer is not None), -1)
+        if last >= 0:
+            waits.add(last)
+        if writes:
+            for node in path:
+                waits.update(node.readers[bisect_right(node.readers, last) :])
+        stack = list(path[-1].below.values()) if len(path) > len(parts) else []
         while stack:
             node = stack.pop()
+            if not (writes or node.written):
+                continue
             if node.writer is not None:
                 waits.add(node.writer)
             if writes:
                 waits.update(node.readers)
             stack.extend(node.below.values())
 
-    def _find(self, parts: tuple[str, ...]) -> _Node:
+    def _find(self, parts: tuple[str, ...], *, written: bool = False) -> _Node:
         node = self._root
+        node.written |= written
         for part in parts:
-            node = node.below.setdefault(part, _Node())
+            found = node.below.get(part)
+            if found is None:
+                found = node.below[part] = _Node()
+            node = found
+            node.written |= written
         return node
 
 

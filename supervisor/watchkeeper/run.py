@@ -218,7 +218,8 @@ class Run:
         seconds = self.agent.limits.pause if seconds is None else seconds
         self.paused_until = self.seams.clock() + seconds
         self._unpaused = anyio.Event()
-        self._move("pausing")
+        if self.state == "running":
+            self._move("pausing")
         self.log.append(Paused, reason=reason, deadline=seconds)
         self.notify()
 
@@ -229,7 +230,8 @@ class Run:
             return
         self._unpaused.set()
         self._unpaused = self.paused_until = None
-        self._move("running")
+        if self.state != "queued":
+            self._move("running")
         self.log.append(Resumed, reason=reason)
         self.notify()
 
@@ -280,6 +282,10 @@ class Run:
             self.ending = ending
             if can_move(self.state, "cancelling") and ending.status == "cancelled":
                 self._move("cancelling")
+            # At once, not when the supervisor gets round to it: no call and no request starts from here on.
+            self.agent_scope.cancel()
+            if self.executor is not None:
+                self.executor.cancel(ending.reason)
         self.notify()
 
     def rule(self, verdict: Verdict, cause: int) -> None:
@@ -300,6 +306,8 @@ class Run:
     async def gate(self) -> None:
         """Hold here while the run is paused."""
         while self._unpaused is not None and not self._unpaused.is_set():
+            if self.state == "running":
+                self._move("pausing")
             if self.state == "pausing":
                 self._move("paused")
             await self._unpaused.wait()

@@ -150,6 +150,9 @@ class Supervisor:
             grips_above=_grips_above(parent),
         )
         self.runs[run.id] = run
+        if parent is None:
+            # Here, not in its task: the order of the queue is that of the calls of start.
+            (self._inside.add if len(self._inside) < self._max_runs else self._queue.append)(run)
         if parent is not None:
             parent.children.append(run)
             parent.root.descendants += 1
@@ -175,15 +178,10 @@ class Supervisor:
 
     async def _let_in(self, run: Run) -> bool:
         """Wait in the queue for a place; sub-agents have that of their root. False if it was ended meanwhile."""
-        if run.parent is None and len(self._inside) >= self._max_runs:
-            self._queue.append(run)
-            while run in self._queue and run.ending is None:
-                await run.changed()
-            if run in self._queue:
-                self._queue.remove(run)
-                return False
-        if run.parent is None:
-            self._inside.add(run)
+        while run in self._queue and run.ending is None:
+            await run.changed()
+        if run in self._queue:
+            self._queue.remove(run)
         return run.ending is None
 
     def _let_out(self, run: Run) -> None:
@@ -303,8 +301,6 @@ class Supervisor:
             run.cancelled_at = self.seams.clock()
         names: list[str] = []
         if executor is not None:
-            run.agent_scope.cancel()
-            executor.cancel(ending.reason)
             for child in run.children:
                 child.cancel("parent_ended", run.mode if run.mode == "kill" else "now")
             await self._join(run, executor)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -81,7 +83,8 @@ def calls_of(chunks: list[Chunk]) -> list[tuple[str | None, str | None, str]]:
     for chunk in chunks:
         if isinstance(chunk, CallDelta):
             call_id, tool, arguments = calls.get(chunk.index, (None, None, ""))
-            calls[chunk.index] = (call_id or chunk.id, tool or chunk.tool, arguments + chunk.arguments)
+            tool = (tool or "") + chunk.tool if chunk.tool else tool  # a reader may put names together, too
+            calls[chunk.index] = (call_id or chunk.id, tool, arguments + chunk.arguments)
     return [calls[index] for index in sorted(calls)]
 
 
@@ -757,6 +760,39 @@ class TestServersThatDoNotTakeAField:
             assert (await error_of(model)).kind == "bad_request"
             await chunks_of(model)
         assert ["stream_options" in received.body for received in server.requests] == [True, False, True]
+
+
+@pytest.fixture(scope="module")
+def recorded(shared_data: Path) -> list[dict[str, Any]]:
+    with gzip.open(shared_data / "corpora" / "smollm2_requests.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+class TestWhatARealModelSaid:
+    """Requests and replies of a small model behind llama.cpp, recorded in a bare loop."""
+
+    def test_the_strict_check_accepts_what_a_real_server_accepted(self, recorded: list[dict[str, Any]]) -> None:
+        assert {check_request(row["request"]) for row in recorded} == {None}
+
+    def test_every_reply_can_be_read(self, recorded: list[dict[str, Any]]) -> None:
+        for row in recorded:
+            if row.get("http") == 200:
+                calls = row["response"]["choices"][0]["message"].get("tool_calls") or []
+                read = calls_of(read_events(row["response"]))
+                assert [arguments for _, _, arguments in read] == [call["function"]["arguments"] for call in calls]
+
+    def test_a_streamed_call_adds_up(self, recorded: list[dict[str, Any]]) -> None:
+        (row,) = [row for row in recorded if row["tag"] == "stream-tool-call"]
+        chunks = read_events(*row["response_chunks"])
+        ((_, tool, arguments),) = calls_of(chunks)
+        assert (tool, list(json.loads(arguments))) == ("list_dir", ["path"])
+        assert isinstance(chunks[-1], UsageReported)
+
+    def test_the_end_of_its_endless_loops_is_known_for_what_it_is(self, recorded: list[dict[str, Any]]) -> None:
+        refused = [row for row in recorded if row.get("http") == 400]
+        errors = [answered(400, row["response"], {}, who="server", now=0) for row in refused]
+        assert len(errors) == 5
+        assert {error.kind for error in errors} == {"context_length"}
 
 
 def test_one_model_serves_several_event_loops_of_both_kinds() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watchkeeper.messages import Call, Message
 from watchkeeper.testing.server import (
     CallTools,
     ChatServer,
@@ -27,6 +28,7 @@ from watchkeeper.testing.server import (
     no_quota,
     rate_limited,
 )
+from watchkeeper.testing.strict import check_conversation
 
 TOOL = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
 USER = {"role": "user", "content": "hi"}
@@ -123,6 +125,12 @@ class TestCheckRequest:
     )
     def test_rejects_what_a_strict_server_rejects(self, bad: Any, why: str) -> None:
         assert why in (check_request(bad) or "accepted")
+
+    def test_a_conversation_of_ours_can_be_checked_too(self) -> None:
+        calling = Message("assistant", "", calls=(Call("a", "read", "{}"),))
+        whole = (Message("user", "hi"), calling, Message("tool", "x", call_id="a"), Message("assistant", "done"))
+        assert check_conversation(whole) is None
+        assert "have no result" in (check_conversation(whole[:2]) or "")
 
     @given(bodies)
     def test_never_raises(self, value: Any) -> None:

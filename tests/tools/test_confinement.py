@@ -161,7 +161,7 @@ def swapping(space: Path) -> Iterator[None]:
 def test_links_swapped_in_between_change_nothing(space: Path, path: str) -> None:
     made = {each.name: each for each in files.tools(root=space)}
     before = outside(space)
-    for _ in range(300):
+    for _ in range(100):
         for name in ("read_file", "write_file", "edit_file"):
             try:
                 answer = made[name].function(path=path, **ARGUMENTS[name])

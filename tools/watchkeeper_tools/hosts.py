@@ -12,8 +12,8 @@ import anyio
 from watchkeeper import ToolError, Transient
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
-_METADATA = frozenset({"168.63.129.16"})
-"""Addresses of cloud platforms' own services that lie among the public ones (Azure's; others are link-local)."""
+_NOT_PUBLIC = (ipaddress.ip_network("168.63.129.16/32"), ipaddress.ip_network("192.0.0.0/24"))
+"""Cloud platforms' own services that lie among the public addresses (Azure's, Oracle's; others are link-local)."""
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -108,21 +108,23 @@ def _is_public(text: str) -> bool:
         address = ipaddress.ip_address(text)
     except ValueError:
         return False
-    return all(_is_public_itself(each) for each in (address, *_embedded(address)))
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return _is_public_itself(address.ipv4_mapped)
+        return _is_public_itself(address) and all(_is_public_itself(each) for each in _embedded(address))
+    return _is_public_itself(address)
 
 
 def _is_public_itself(address: Address) -> bool:
-    if str(address) in _METADATA or getattr(address, "scope_id", None):
+    if any(address in network for network in _NOT_PUBLIC) or getattr(address, "scope_id", None):
         return False
     special = (address.is_private, address.is_loopback, address.is_link_local, address.is_multicast)
     return address.is_global and not any(special) and not address.is_unspecified and not address.is_reserved
 
 
-def _embedded(address: Address) -> list[ipaddress.IPv4Address]:
+def _embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     """IPv4 addresses that an IPv6 address leads to."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return []
-    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    inner = [address.sixtofour, *(address.teredo or ())]
     if address in _NAT64 or int(address) >> 32 == 0:
         inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
     return [each for each in inner if each is not None]

@@ -164,7 +164,7 @@ def _post_effect(url: str, **_: Any) -> Effect:
 
 def _place(url: httpx2.URL) -> tuple[str, int]:
     host = url.raw_host.decode("ascii").lower().rstrip(".")
-    return host, url.port or DEFAULT_PORTS[url.scheme]
+    return host, DEFAULT_PORTS[url.scheme] if url.port is None else url.port
 
 
 def _joined(answer: Answer) -> httpx2.URL:

@@ -29,7 +29,7 @@ HEAD, TAIL = 8_000, 12_000
 """Bytes kept of an output's beginning and end; what is between is counted and dropped."""
 FLOOD = 64 << 20
 """Bytes of output after which a command is ended."""
-_DRAIN = 1.0
+_DRAIN = 0.5
 _LAST_RESORT = 1.0
 
 

@@ -123,7 +123,7 @@ class Executor:
         self._why = why
         self._ready.clear()
         for slot in list(self._open.values()):
-            if not slot.started:
+            if slot.started is None:
                 told = self._wording.not_run(slot.tool.name, f"the run was ended first ({why})")
                 self._settle(slot, Result(slot.call_id, slot.tool.name, "not_run", told.text, by="cancel"))
         for scope in list(self._scopes):
@@ -164,7 +164,7 @@ class Executor:
         return [
             {"call": slot.call_id, "tool": slot.tool.name, "seconds": round(now - slot.started, 3)}
             for slot in self._open.values()
-            if slot.started
+            if slot.started is not None
         ]
 
     # -- admit and plan: no await from here to the plan's end --------------------------------------------------------
@@ -324,7 +324,7 @@ class Executor:
         )
         context = contextvars.copy_context()
         context.run(HERE.set, Here(self._run, slot.call_id, tool.name, slot.key, attempt))
-        slot.deadline = 0.0
+        slot.deadline = None
         suspended = partial(self._suspended, slot, scope)
         try:
             if tool.is_async:
@@ -336,7 +336,7 @@ class Executor:
             )
             return await _in_context(context, _awaiting(value), suspended) if inspect.isawaitable(value) else value
         finally:
-            if slot.deadline and not scope.cancel_called:
+            if slot.deadline is not None and not scope.cancel_called:
                 scope.deadline = float("inf")
 
     def _suspended(self, slot: Slot, scope: anyio.CancelScope) -> None:
@@ -344,7 +344,7 @@ class Executor:
 
         The deadline is the worker's: a call that runs into it takes its worker along, and another one goes on.
         """
-        if slot.tool.timeout is not None and not slot.deadline:
+        if slot.tool.timeout is not None and slot.deadline is None:
             scope.deadline = anyio.current_time() + slot.tool.timeout
             slot.deadline = self._clock() + slot.tool.timeout
         self._spawn()
@@ -378,7 +378,7 @@ class Executor:
                 attempt,
                 policy=RetryPolicy(retries=2),
                 seams=self._run.seams,
-                deadline=slot.started + (slot.tool.timeout or 600.0),
+                deadline=(slot.started or 0.0) + (slot.tool.timeout or 600.0),
                 on_retry=lambda number, error, wait: None,
             )
         except Transient as last:
@@ -408,7 +408,7 @@ class Executor:
     def _raised(self, slot: Slot, scope: anyio.CancelScope, failure: BaseException) -> None:
         """Classify what a call raised. A cancel is one only if somebody cancelled; it is passed on."""
         cancelled = failures.holds(failure, anyio.get_cancelled_exc_class())
-        if cancelled and slot.deadline and self._clock() >= slot.deadline and self._why is None:
+        if cancelled and slot.deadline is not None and self._clock() >= slot.deadline and self._why is None:
             if not self._tasks.cancel_scope.cancel_called:
                 self._timed_out(slot, failure, slot.tool.timeout or 0.0)
                 return
@@ -430,7 +430,7 @@ class Executor:
                 raise failure
             return  # the worker meets the cancel again at its next wait
         if failures.is_timeout(failure):
-            self._timed_out(slot, failure, self._clock() - slot.started)
+            self._timed_out(slot, failure, self._clock() - (slot.started or 0.0))
             return
         self._fail(slot, failure)
 
@@ -462,7 +462,7 @@ class Executor:
         if slot.grip is not None and not keep_grip:
             self._locks.release(slot.grip)
         now = self._clock()
-        started = slot.started or now
+        started = now if slot.started is None else slot.started
         self._log.append(
             CallEnded,
             slot=slot.slot,
@@ -531,15 +531,15 @@ async def _awaiting(value: Any) -> Any:
 
 
 def _frame(coroutine: Coroutine[Any, Any, Any] | None) -> str | None:
-    """The innermost frame of a coroutine that waits."""
-    frame = None
+    """Where a waiting coroutine stands: its own line, and the innermost one."""
+    frames = []
     inner: Any = coroutine
     while inner is not None:
-        found = getattr(inner, "cr_frame", None) or getattr(inner, "gi_frame", None)
-        if found is None:
+        frame = getattr(inner, "cr_frame", None) or getattr(inner, "gi_frame", None)
+        if frame is None:
             break
-        frame = found
+        frames.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}")
         inner = getattr(inner, "cr_await", None) or getattr(inner, "gi_yieldfrom", None)
-    if frame is None:
+    if not frames:
         return None
-    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+    return frames[0] if len(frames) == 1 else f"{frames[0]}, waiting in {frames[-1]}"

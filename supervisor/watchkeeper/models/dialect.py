@@ -182,6 +182,7 @@ class _Calls:
     def __init__(self) -> None:
         self._ids: list[str | None] = []
         self._arguments: list[list[str]] = []
+        self._named: set[int] = set()
         self._slots: dict[int, int] = {}
 
     def piece(self, piece: dict[str, Any]) -> CallDelta:
@@ -194,6 +195,10 @@ class _Calls:
         slot = self._slot(index if isinstance(index, int) else None, call_id, tool)
         self._ids[slot] = self._ids[slot] or call_id
         self._arguments[slot].append(arguments)
+        if slot in self._named:
+            tool = None  # some servers repeat the name in every piece
+        elif tool is not None:
+            self._named.add(slot)
         return CallDelta(slot, call_id, tool, arguments)
 
     def _slot(self, index: int | None, call_id: str | None, tool: str | None) -> int:

@@ -1,12 +1,15 @@
-"""What a strict server of the chat-completions protocol rejects: one pure function."""
+"""What a strict server of the chat-completions protocol rejects. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+
+from ..messages import Message
+from ..models import dialect
 
 MAX_TOOLS = 128
 """As many as the strictest servers accept in one request."""
@@ -25,6 +28,12 @@ def check_request(body: Any) -> str | None:
     tools, ``tool_choice`` or ``parallel_tool_calls`` without tools, and lone surrogates anywhere.
     """
     return next(_problems(body), None)
+
+
+def check_conversation(conversation: Iterable[Message]) -> str | None:
+    """Say what a strict server would find wrong with a conversation that is continued, such as ``outcome.history``."""
+    messages = [*dialect.messages(conversation), {"role": "user", "content": "go on"}]
+    return check_request({"model": "any", "messages": messages})
 
 
 def _problems(body: Any) -> Iterator[str]:
