@@ -26,8 +26,8 @@ LAYERS = tuple(
     frozenset(names.split())
     for names in (
         "messages errors seams",
-        "admission agent arguments asking budget current decisions detect failures fingerprint guards history ladder"
-        " ledger locks log model monitor naming outputs planner plugins profiles provider reports retry states threads"
+        "admission agent arguments asking budget current decisions detect failures fingerprint fitting guards history"
+        " jsontext ladder ledger locks log model monitor naming outputs planner plugins profiles provider reports retry states threads"
         " thresholds tools wording",
         "actors",
         "run supervisor",
@@ -37,8 +37,8 @@ LAYERS = tuple(
 
 # Decide without waiting, act afterwards: these decide.
 PURE = {
-    *("admission", "arguments", "budget", "decisions", "detect", "fingerprint", "guards", "history", "ladder"),
-    *("ledger", "planner", "profiles", "provider", "states", "wording"),
+    *("admission", "arguments", "budget", "decisions", "detect", "fingerprint", "fitting", "guards", "history"),
+    *("jsontext", "ladder", "ledger", "planner", "profiles", "provider", "states", "wording"),
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 

@@ -49,6 +49,8 @@ def text(value: Any) -> str:
     else:
         try:
             found = _encode(value).decode("utf-8", "replace")
+            if found.startswith('"'):
+                found = str(msgspec.json.decode(found))  # a date, a path: as text, not as a JSON string
         except Exception:
             try:
                 found = str(value)

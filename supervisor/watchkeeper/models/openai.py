@@ -96,8 +96,9 @@ class OpenAIModel:
         Entering and iterating raise :class:`ModelError` for whatever goes wrong outside this process. The iterator
         ends after the reply's end; a reply that is cut off or empty is an error.
         """
+        client = await self._client()
         started = anyio.current_time()
-        response = await self._open(request, started)
+        response = await self._open(client, request, started)
         try:
             yield _Chunks(self, response, started)
         finally:
@@ -105,19 +106,18 @@ class OpenAIModel:
             with anyio.move_on_after(CLOSE_TIMEOUT, shield=True), contextlib.suppress(Exception):
                 await response.close()
 
-    async def _open(self, request: Request, started: float) -> openai.AsyncStream[object]:
+    async def _open(self, client: openai.AsyncOpenAI, request: Request, started: float) -> openai.AsyncStream[object]:
         first = min(self.timeouts.first_chunk, self.timeouts.total)
         with anyio.CancelScope(deadline=started + first) as scope:
             try:
-                return await self._ask(request)
+                return await self._ask(client, request)
             except Exception as error:
                 raise self._mapped(error) from error
         assert scope.cancelled_caught
         raise ModelError("timeout", f"{self.provider} did not begin to answer within {first:g} s")
 
-    async def _ask(self, request: Request) -> openai.AsyncStream[object]:
+    async def _ask(self, client: openai.AsyncOpenAI, request: Request) -> openai.AsyncStream[object]:
         """One request, and one more for each optional field that the server turns out not to take."""
-        client = await self._client()
         shape = self._shape
         while True:
             body = dialect.request_body(self.name, request, shape, withhold_tools=self.withhold_tools, extra=self.extra)
@@ -142,7 +142,10 @@ class OpenAIModel:
 
     async def _client(self) -> openai.AsyncOpenAI:
         loop = anyio.lowlevel.current_token().native_token
-        return await self._clients.setdefault(loop, _Once(self._connect)).get()
+        try:
+            return await self._clients.setdefault(loop, _Once(self._connect)).get()
+        except Exception as error:  # such as a certificate file that the environment names and that is not there
+            raise self._mapped(error) from error
 
     def _connect(self) -> openai.AsyncOpenAI:
         import httpx2
