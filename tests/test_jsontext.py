@@ -60,7 +60,6 @@ def test_what_breaks_off_is_never_completed(value: dict[str, Any], escape: bool,
         ('{"a":' * 100_000, "the JSON is nested more than 64 levels deep"),
         ("{'a': 1}", "the JSON is not valid: Expecting property name enclosed in double quotes (char 1)"),
         ('{"a": True}', "the JSON is not valid: Expecting value (char 6)"),
-        ('{"a": 1,}', "the JSON is not valid: Expecting property name enclosed in double quotes (char 8)"),
         ('{"a": "x\ny"}', "the JSON is not valid: Invalid control character at (char 8)"),
         ('{"a": 1} {"a": 1}', "there is more after the JSON (char 8)"),
         ('{"city": "San Fra', "the JSON is not complete: the text breaks off (char 9)"),
@@ -82,7 +81,7 @@ def test_what_breaks_off(text: str) -> None:
     assert caught.value.incomplete
 
 
-@pytest.mark.parametrize("text", ["x", "{]", '{"a" 1}', "[1 2]", '{"a": trux}', '{"a": "\\x"}', "{}}"])
+@pytest.mark.parametrize("text", ["x", "{]", '{"a": 1,}', '{"a" 1}', "[1 2]", '{"a": trux}', '{"a": "\\x"}', "{}}"])
 def test_what_is_wrong_does_not_count_as_broken_off(text: str) -> None:
     with pytest.raises(NotJSON) as caught:
         decode(text)

@@ -27,8 +27,8 @@ LAYERS = tuple(
     for names in (
         "messages errors seams",
         "admission agent arguments asking budget current decisions detect failures fingerprint fitting guards history"
-        " jsontext ladder ledger locks log model monitor naming outputs planner plugins profiles provider reports retry states threads"
-        " thresholds tools wording",
+        " jsontext ladder ledger locks log model monitor naming outputs planner plugins profiles provider reports"
+        " retry states threads thresholds tools wording",
         "actors",
         "run supervisor",
         "cli journal models service testing",

@@ -86,13 +86,11 @@ class AgentActor:
         """Work until there is an answer or an end. Nothing is lost on cancellation: all that counts is in the log."""
         while True:
             await self._run.gate()
-            prepared = self._prepare()
-            if isinstance(prepared, End):
-                return prepared
-            tools_off = prepared
+            # The one barrier: all facts so far are judged before the next turn begins.
             await self._log.passed("watchdog", self._log.n)
-            if self._run.ending:
-                return End("stopped", "ended")
+            tools_off = self._prepare()
+            if isinstance(tools_off, End):
+                return tools_off
             try:
                 reply = await self._ask(tools_off)
             except ModelError as error:
@@ -123,6 +121,8 @@ class AgentActor:
 
     def _prepare(self) -> bool | End:
         """Decide how the next turn is done: whether tools are off; or that there is none."""
+        if self._run.ending is not None:
+            return End("stopped", "ended")  # what ended it counts, not this
         self._take_steers()
         if self._run.stopping_after_turn:
             return End("cancelled", self._run.stopping_after_turn)
