@@ -318,7 +318,9 @@ async def test_own_raised_cancelled_class_is_the_tools_error() -> None:
         return kind._create(source="shutdown") if False else _trio_cancelled()
 
     async with supervised() as supervisor:
-        run = await supervisor.start(Agent(scripted(call(("odd", {}), ("quick", {})), say("done")), [odd, quick]), "task")
+        run = await supervisor.start(
+            Agent(scripted(call(("odd", {}), ("quick", {})), say("done")), [odd, quick]), "task"
+        )
         outcome = await run.wait()
         check_end(run, await facts(run))
     assert outcome.status == "completed"
@@ -345,7 +347,9 @@ async def test_outer_cancel_ends_all_runs_with_outcomes() -> None:
     with anyio.CancelScope() as scope:
         async with supervised() as supervisor:
             for _ in range(3):
-                runs.append(await supervisor.start(Agent(scripted(call(("quick", {}), ("hang", {}))), [quick, hang]), "t"))
+                runs.append(
+                    await supervisor.start(Agent(scripted(call(("quick", {}), ("hang", {}))), [quick, hang]), "t")
+                )
             for run in runs:
                 await started(run, 2)
             scope.cancel()
@@ -446,7 +450,9 @@ async def test_runs_end_whatever_the_moment() -> None:
     position = 1
     while True:
         async with supervised() as supervisor:
-            model = scripted(call(("quick", {}), ("write_slowly", {}), ("quick", {"n": 2})), call(("quick", {})), say("done"))
+            model = scripted(
+                call(("quick", {}), ("write_slowly", {}), ("quick", {"n": 2})), call(("quick", {})), say("done")
+            )
             run = await supervisor.start(Agent(model, [quick, write_slowly]), "task")
             async for event in run.events():
                 if event.n >= position:

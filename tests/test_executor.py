@@ -26,7 +26,9 @@ def kinds(outcome: Any) -> list[str]:
 
 NAMES = ("a", "a/x", "a/y", "b", "")
 Operation = tuple[str, str, float]
-operations = st.lists(st.tuples(st.sampled_from(("read", "write")), st.sampled_from(NAMES), st.sampled_from((0.0, 0.1, 0.5))), max_size=12)
+operations = st.lists(
+    st.tuples(st.sampled_from(("read", "write")), st.sampled_from(NAMES), st.sampled_from((0.0, 0.1, 0.5))), max_size=12
+)
 
 
 def below(name: str) -> tuple[str, ...]:
@@ -49,7 +51,9 @@ async def apply(store: dict[str, str], number: int, kind: str, name: str, delay:
 @pytest.mark.parametrize("library", ["asyncio", "trio"])
 @settings(max_examples=120, deadline=None)
 @given(batch=operations, parallel=st.integers(1, 5))
-def test_a_parallel_batch_gives_the_results_of_the_sequential_one(library: str, batch: list[Operation], parallel: int) -> None:
+def test_a_parallel_batch_gives_the_results_of_the_sequential_one(
+    library: str, batch: list[Operation], parallel: int
+) -> None:
     def effect(number: int, kind: str, name: str, delay: float) -> Effect:
         return Effect(reads=(name,)) if kind == "read" else Effect(writes=(name,))
 
@@ -91,7 +95,13 @@ async def test_readers_run_side_by_side_and_a_writer_waits_only_for_what_it_conf
         spans[name] = (round(began, 3), round(anyio.current_time(), 3))
         return name
 
-    rows = [("r1", "a", 5, False), ("r2", "a", 5, False), ("wb", "b", 1, True), ("wa", "a/x", 1, True), ("r3", "b", 1, False)]
+    rows = [
+        ("r1", "a", 5, False),
+        ("r2", "a", 5, False),
+        ("wb", "b", 1, True),
+        ("wa", "a/x", 1, True),
+        ("r3", "b", 1, False),
+    ]
     calls = [("work", {"name": n, "on": r, "seconds": s, "write": w}) for n, r, s, w in rows]
     await perform(Agent(scripted(call(*calls), say("done")), [work]))
     assert spans == {"r1": (0, 5), "r2": (0, 5), "wb": (0, 1), "r3": (1, 2), "wa": (5, 6)}
@@ -129,7 +139,10 @@ async def test_waiting_calls_do_not_fill_the_places_of_those_that_could_run() ->
         order.append(name)
         return name
 
-    calls = [("work", {"name": n, "on": r, "write": w}) for n, r, w in (("1", "a", False), ("2", "a", True), ("3", "b", False))]
+    calls = [
+        ("work", {"name": n, "on": r, "write": w})
+        for n, r, w in (("1", "a", False), ("2", "a", True), ("3", "b", False))
+    ]
     await perform(Agent(scripted(call(*calls), say("done")), [work], limits=Limits(parallel=2)))
     assert sorted(order[:2]) == ["1", "3"]
     assert order[2] == "2"
@@ -360,7 +373,10 @@ async def test_equal_reads_of_a_batch_run_once_and_share() -> None:
     async def write() -> str:
         return "written"
 
-    steps = [call(("read", {"n": 1}), ("read", {"n": 1}), ("read", {"n": "1"}), ("write", {}), ("read", {"n": 1})), say("done")]
+    steps = [
+        call(("read", {"n": 1}), ("read", {"n": 1}), ("read", {"n": "1"}), ("write", {}), ("read", {"n": 1})),
+        say("done"),
+    ]
     outcome, events = await perform(Agent(scripted(*steps), [read, write]))
     assert runs == 2  # the write stands between the third and the last
     ended = sorted(of(events, CallEnded), key=lambda event: event.slot)

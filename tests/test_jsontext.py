@@ -73,7 +73,8 @@ def test_what_is_refused_and_how(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "  ", "{", '{"a', '{"a"', '{"a":', '{"a": tru', '{"a": -', '{"a": 1.', '{"a": 1e', "[1,", '"\\u12', '"\\']
+    "text",
+    ["", "  ", "{", '{"a', '{"a"', '{"a":', '{"a": tru', '{"a": -', '{"a": 1.', '{"a": 1e', "[1,", '"\\u12', '"\\'],
 )
 def test_what_breaks_off(text: str) -> None:
     with pytest.raises(NotJSON, match="breaks off") as caught:

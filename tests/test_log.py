@@ -205,7 +205,7 @@ async def test_a_viewer_that_never_reads_costs_nothing() -> None:
     first = await anext(viewer)
     assert isinstance(first, Event)
     fill(log, 100_000)
-    assert len(log._events) == KEEP
+    assert KEEP <= len(log._events) <= KEEP + 64
     gap = await anext(viewer)
     assert isinstance(gap, Gap)
     assert (gap.first, gap.last) == (2, 100_001 - KEEP)

@@ -132,7 +132,9 @@ async def test_a_blocked_loop_is_noticed_with_the_guilty_function() -> None:
         return "done"
 
     async with Supervisor(plugged=False) as supervisor:
-        run = await supervisor.start(Agent(scripted(call(("block_the_loop", {})), say("done")), [block_the_loop]), "task")
+        run = await supervisor.start(
+            Agent(scripted(call(("block_the_loop", {})), say("done")), [block_the_loop]), "task"
+        )
         await run.wait()
         blocked = [event async for event in run.events() if isinstance(event, LoopBlocked)]
     assert blocked
@@ -160,5 +162,7 @@ anyio.run(main, backend=sys.argv[1])
 
 @pytest.mark.parametrize("library", ["asyncio", "trio"])
 def test_a_hanging_thread_does_not_hold_up_the_end_of_the_process(library: str) -> None:
-    done: Any = subprocess.run([sys.executable, "-c", SCRIPT, library], capture_output=True, text=True, timeout=40, check=False)
+    done: Any = subprocess.run(
+        [sys.executable, "-c", SCRIPT, library], capture_output=True, text=True, timeout=40, check=False
+    )
     assert (done.returncode, done.stdout.strip()) == (0, "timed_out"), done.stderr

@@ -29,6 +29,7 @@ _HOMES = {
     "SpawnRefused": "errors",
     "Supervisor": "supervisor",
     "SupervisorClosed": "errors",
+    "TextTools": "models.text",
     "Tool": "tools",
     "ToolError": "errors",
     "ToolOutput": "tools",
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from .model import Model as Model
     from .model import ModelError as ModelError
     from .models.openai import OpenAIModel as OpenAIModel
+    from .models.text import TextTools as TextTools
     from .plugins import load_tools as load_tools
     from .profiles import Limits as Limits
     from .profiles import Profile as Profile
@@ -86,7 +88,6 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     value = getattr(importlib.import_module(f".{home}", __name__), name)
-    # A submodule of the same name (tool, model) is set as an attribute by its import: the public name wins.
     globals()[name] = value
     return value
 

@@ -52,7 +52,13 @@ def parse(tool: Tool, raw: str | None) -> Parsed | BadArguments:
         )
     repaired = False
     value = _plain_object(text)
-    if value is None:
+    if value is not None:
+        try:
+            struct = msgspec.convert(value, tool.arguments_type)
+            return Parsed(msgspec.structs.asdict(struct), _encode(struct))
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            pass  # it takes a closer look
+    else:
         try:
             value, repaired = _object(text)
         except NotJSON as error:
@@ -62,10 +68,17 @@ def parse(tool: Tool, raw: str | None) -> Parsed | BadArguments:
         return _bad(text, *(problem for problem in fitted if isinstance(problem, Problem)))
     struct, converted = fitted
     try:
-        # Deterministic order sorts what has no order; the values keep the types that the tool declares.
-        return Parsed(msgspec.structs.asdict(struct), _encode(struct), repaired or bool(converted))
+        return Parsed(msgspec.structs.asdict(struct), _canonical(struct), repaired or bool(converted))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         return _bad(text, Problem("", f"the arguments cannot be encoded again: {str(error)[:200]}"))
+
+
+def _canonical(struct: msgspec.Struct) -> bytes:
+    """Deterministic order sorts what has no order."""
+    try:
+        return _encode(struct)
+    except TypeError:  # keys that are no strings
+        return _encode(msgspec.to_builtins(struct, str_keys=True))
 
 
 def _bad(text: str, *problems: Problem, incomplete: bool = False) -> BadArguments:
@@ -104,7 +117,7 @@ def _object(text: str) -> tuple[dict[str, Any], bool]:
     if rest.startswith("{"):
         if jsontext.decode(rest) != value:
             raise NotJSON("there are several JSON objects; send exactly one")
-    elif rest.startswith(tuple(",:[]}\"")):
+    elif rest.startswith(tuple(',:[]}"')):
         raise NotJSON(f"there is more after the JSON object (char {end}); send exactly one object")
     return value, repaired
 

@@ -20,6 +20,17 @@ EVERY_SECONDS = 0.5
 MAX_REPLY = 2_000_000
 """Characters of one reply at which its stream is cut: a stream without end must not fill the memory."""
 MAX_CALLS = 100_000
+SLACK = 0.01
+"""Share of the idle limit within which its timer is not set anew for each chunk."""
+
+
+class _Call:
+    __slots__ = ("id", "parts", "tool")
+
+    def __init__(self) -> None:
+        self.id: str | None = None
+        self.tool = ""
+        self.parts: list[str] = []
 
 
 class Assembly:
@@ -30,7 +41,7 @@ class Assembly:
         self._taken = taken
         self._deltas = deltas
         self._text: dict[Channel, list[str]] = {"content": [], "reasoning": []}
-        self._calls: dict[int, tuple[list[str], list[str], list[str]]] = {}
+        self._calls: dict[int, _Call] = {}
         self._pending: dict[Channel, list[str]] = {}
         self._pending_size = 0
         self._flushed = log.seams.clock()
@@ -48,13 +59,13 @@ class Assembly:
             self._stream(chunk.channel, chunk.text)
             self._deltas(chunk)
         elif isinstance(chunk, CallDelta):
-            ids, names, parts = self._calls.setdefault(chunk.index, ([], [], []))
-            if chunk.id:
-                ids.append(chunk.id)
-            if chunk.tool:
-                names.append(chunk.tool)
+            made = self._calls.get(chunk.index)
+            if made is None:
+                made = self._calls[chunk.index] = _Call()
+            made.id = made.id or chunk.id
+            made.tool += chunk.tool or ""
             if chunk.arguments:
-                parts.append(chunk.arguments)
+                made.parts.append(chunk.arguments)
                 self._stream("arguments", chunk.arguments)
             self._deltas(chunk)
             if len(self._calls) > MAX_CALLS:
@@ -93,10 +104,10 @@ class Assembly:
         calls = []
         numbers = itertools.count(len(self._taken) + 1)
         for slot, index in enumerate(sorted(self._calls), 1):
-            ids, names, parts = self._calls[index]
-            fresh = unique(ids[0] if ids else None, self._taken, next(numbers))
+            made = self._calls[index]
+            fresh = unique(made.id, self._taken, next(numbers))
             self._taken.add(fresh)
-            calls.append(Call(fresh, "".join(names)[:200], "".join(parts), slot))
+            calls.append(Call(fresh, made.tool[:200], "".join(made.parts), slot))
         return Reply(
             text="".join(self._text["content"]),
             calls=tuple(calls),
@@ -113,6 +124,7 @@ async def ask(
     taken: set[str],
     deltas: Callable[[TextDelta | CallDelta], None],
     *,
+    on_first_chunk: Callable[[], None],
     attempt: int,
     estimate: int,
 ) -> Reply:
@@ -123,17 +135,24 @@ async def ask(
     """
     timeouts = getattr(model, "timeouts", None) or Timeouts()
     assembly = Assembly(log, taken, deltas)
-    began = log.seams.clock()
+    clock = log.seams.clock
+    began = clock()
     waiting_for = "the first chunk"
+    slack = timeouts.idle * SLACK
+    armed = began - timeouts.idle
     try:
-        with anyio.CancelScope(deadline=anyio.current_time() + timeouts.first_chunk) as idle:
-            with anyio.CancelScope(deadline=anyio.current_time() + timeouts.total) as total:
+        with anyio.CancelScope(deadline=began + timeouts.first_chunk) as idle:
+            with anyio.CancelScope(deadline=began + timeouts.total) as total:
                 async with model.stream(request) as chunks:
                     async for chunk in chunks:
+                        now = clock()
                         if not assembly.chunks:
-                            log.append(ModelFirstChunk, seconds=log.seams.clock() - began)
+                            log.append(ModelFirstChunk, seconds=now - began)
                             waiting_for = "the next chunk"
-                        idle.deadline = anyio.current_time() + timeouts.idle
+                            on_first_chunk()
+                        if now - armed > slack:
+                            armed = now
+                            idle.deadline = now + timeouts.idle
                         assembly.add(chunk)
                 if not assembly.chunks:
                     raise ModelError("empty_stream", "the stream ended before anything came")

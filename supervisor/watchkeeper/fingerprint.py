@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -13,12 +14,16 @@ from .tools import Tool
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+SHORT = 64
+"""Up to so many bytes a text is its own key: hashing it would cost more and tell less."""
 _LONG = 4096
 """Above this sha256 is the faster digest on processors with SHA instructions (58 µs at 100 KB; blake2b 139)."""
 
 
 def digest(data: bytes) -> str:
-    """Sixteen bytes as 32 hexadecimal characters."""
+    """Short text as it is, else sixteen bytes as 32 hexadecimal characters."""
+    if len(data) <= SHORT:
+        return data.decode("utf-8", "replace")
     if len(data) > _LONG:
         return hashlib.sha256(data).hexdigest()[:32]
     return hashlib.blake2b(data, digest_size=16).hexdigest()
@@ -26,7 +31,7 @@ def digest(data: bytes) -> str:
 
 def call_key(name: str, canonical: bytes) -> str:
     """The key of a call: equal tools with equal canonical arguments have equal keys."""
-    return digest(name.encode() + b"\0" + canonical)
+    return f"{name} {digest(canonical)}"
 
 
 def loop_key(tool: Tool, values: dict[str, Any], key: str) -> str:
@@ -40,14 +45,12 @@ def result_key(content: str, tool: Tool | None = None) -> str:
     """The key of a result; a tool's ``result_key`` says which part of it counts. Never raises."""
     declared = tool.result_key if tool is not None else None
     if declared is not None:
-        try:
+        with contextlib.suppress(Exception):  # a declaration that does not fit the output: the whole output counts
             if callable(declared):
                 content = str(declared(content))
             else:
                 value = json.loads(content)
                 content = json.dumps({name: value.get(name) for name in declared}, sort_keys=True)
-        except Exception:  # a declaration that does not fit the output: the whole output counts
-            pass
     return digest(content.encode("utf-8", "replace"))
 
 

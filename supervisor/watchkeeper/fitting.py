@@ -137,7 +137,7 @@ class _Fitting:
     def _alternative(self, given: Any, alternatives: list[Any], path: str) -> Any:
         """The first alternative that it can be made to fit; what is wrong with it if only one is of its kind."""
         if isinstance(given, dict | list):
-            alternatives = [one for one in alternatives if _is_list(one) == isinstance(given, list)]
+            alternatives = [one for one in alternatives if _kind(one) is type(given)]
         for wanted in alternatives:
             attempt = _Fitting() if len(alternatives) > 1 else self
             before = len(attempt.problems)
@@ -190,7 +190,7 @@ def _fields(wanted: Any) -> list[_Field] | None:
     if typing.is_typeddict(wanted):
         required: frozenset[str] = getattr(wanted, "__required_keys__", frozenset())
         hints = typing.get_type_hints(wanted, include_extras=True)
-        return [_Field(name, hint, name in required) for name, hint in hints.items()]
+        return [_item(name, hint, name in required) for name, hint in hints.items()]
     return None
 
 
@@ -206,15 +206,25 @@ def _config(wanted: type[msgspec.Struct]) -> Any:
     return wanted.__struct_config__
 
 
-def _is_list(wanted: Any) -> bool:
-    origin = typing.get_origin(_bare(wanted)) or _bare(wanted)
-    return isinstance(origin, type) and issubclass(origin, Collection) and not issubclass(origin, Mapping | str)
+def _kind(wanted: Any) -> type | None:
+    """``list`` or ``dict`` if that is what the type looks like in JSON."""
+    plain = _bare(wanted)
+    origin = typing.get_origin(plain) or plain
+    if not isinstance(origin, type) or issubclass(origin, str | bytes):
+        return None
+    if issubclass(origin, Mapping) or _fields(plain) is not None:
+        return dict
+    return list if issubclass(origin, Collection) else None
 
 
 def _bare(wanted: Any) -> Any:
-    while typing.get_origin(wanted) in (typing.Annotated, typing.Required, typing.NotRequired):
-        wanted = typing.get_args(wanted)[0]
-    return wanted
+    return typing.get_args(wanted)[0] if typing.get_origin(wanted) is typing.Annotated else wanted
+
+
+def _item(name: str, hint: Any, required: bool) -> _Field:
+    marked = typing.get_origin(hint) in (typing.Required, typing.NotRequired)
+    inner = typing.get_args(hint)[0] if marked else hint
+    return _Field(name, inner, required and typing.get_origin(hint) is not typing.NotRequired)
 
 
 # -- words ----------------------------------------------------------------------------------------------------------
@@ -250,11 +260,10 @@ def expected(wanted: Any) -> str:
         text = " or ".join(expected(one) for one in arguments)
     elif isinstance(plain, type) and (fields := _fields(plain)):
         text = f"an object with {', '.join(field.name for field in fields)}"
-    elif isinstance(origin, type):
-        text = _WORDS["object" if issubclass(origin, Mapping) else "array"]
+    elif (kind := _kind(plain)) is not None:
+        text = _WORDS[_KINDS[kind]]
     else:
-        name = _KINDS.get(plain) or getattr(plain, "__name__", "any").lower()
-        text = _WORDS.get(name, "a list" if plain in (tuple, set, frozenset) else "a value")
+        text = _WORDS.get(_KINDS.get(plain) or getattr(plain, "__name__", "any").lower(), "a value")
     return text + described
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,15 +13,19 @@ MARK = "[watchkeeper]"
 
 OPEN = "This call has no result: the run ended before it was dealt with. Whether it had an effect is not known."
 
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
 
 class History:
-    """Messages of the conversation so far, without the system prompt."""
+    """Messages of the conversation so far, without the system prompt. A call that is open is answered as such."""
 
     def __init__(self, earlier: Iterable[Message] = ()) -> None:
-        self._messages: list[Message | None] = list(repaired(earlier))
-        self._open: dict[str, tuple[int, str]] = {}
-        self.characters = sum(map(_size, self.messages()))
-        self.ids: set[str] = {call.id for message in self.messages() for call in message.calls}
+        self._messages: list[Message] = repaired(earlier)
+        self._open: dict[str, int] = {}
+        """The place of the answer of each call that has no result yet."""
+        self.characters = sum(map(_size, self._messages))
+        """Length of all of it, for an estimate of its tokens."""
+        self.ids: set[str] = {call.id for message in self._messages for call in message.calls}
         self.folds: dict[type[Event], Callable[[Any], None]] = {
             CallEnded: self._ended,
             ModelReplied: self._replied,
@@ -30,49 +35,52 @@ class History:
             PushedBack: self._told,
         }
 
-    def _ended(self, event: CallEnded) -> None:
-        result = event.result
-        place = self._open.pop(result.call_id, None)
-        if place is not None:
-            message = Message("tool", result.content, call_id=result.call_id, tool=result.tool)
-            self._messages[place[0]] = self._count(message)
-
-    def _user_spoke(self, event: UserMessage) -> None:
-        self._messages.append(self._count(Message("user", event.text)))
-
-    def _told(self, event: Nudged | Reminded | PushedBack) -> None:
-        self._messages.append(self._count(Message("user", f"{MARK} {event.text}", mark="watchkeeper")))
-
     def messages(self) -> tuple[Message, ...]:
-        """The conversation; a call that is still open is answered as such."""
-        if not self._open:
-            return tuple(self._messages)  # type: ignore[arg-type]
-        whole = list(self._messages)
-        for call_id, (place, tool) in self._open.items():
-            whole[place] = Message("tool", OPEN, call_id=call_id, tool=tool)
-        return tuple(whole)  # type: ignore[arg-type]
+        """The conversation, valid as it stands."""
+        return tuple(self._messages)
 
     def open_calls(self) -> list[Call]:
         """Calls that have no result yet."""
         if not self._open:
             return []
-        return [call for message in self._messages if message for call in message.calls if call.id in self._open]
+        return [call for message in self._messages for call in message.calls if call.id in self._open]
 
     def __len__(self) -> int:
         return len(self._messages)
 
+    def _user_spoke(self, event: UserMessage) -> None:
+        self._add(Message("user", event.text))
+
+    def _told(self, event: Nudged | Reminded | PushedBack) -> None:
+        self._add(Message("user", f"{MARK} {event.text}", mark="watchkeeper"))
+
     def _replied(self, event: ModelReplied) -> None:
-        if not event.stored or not (event.text or event.calls):
+        if not event.stored or not (event.text.strip() or event.calls):
             return
-        self._messages.append(self._count(Message("assistant", event.text, calls=event.calls)))
-        for call in event.calls:
-            self._open[call.id] = (len(self._messages), call.tool)
-            self._messages.append(None)
+        calls = tuple(map(_sendable, event.calls))
+        self._add(Message("assistant", event.text, calls=calls))
+        for call in calls:
+            self._open[call.id] = len(self._messages)
+            self._add(Message("tool", OPEN, call_id=call.id, tool=call.tool))
             self.ids.add(call.id)
 
-    def _count(self, message: Message) -> Message:
+    def _ended(self, event: CallEnded) -> None:
+        result = event.result
+        place = self._open.pop(result.call_id, None)
+        if place is not None:
+            open_ = self._messages[place]
+            message = Message("tool", result.content, call_id=result.call_id, tool=open_.tool)
+            self._messages[place] = message
+            self.characters += _size(message) - _size(open_)
+
+    def _add(self, message: Message) -> None:
+        self._messages.append(message)
         self.characters += _size(message)
-        return message
+
+
+def _sendable(call: Call) -> Call:
+    name = sendable_name(call.tool)
+    return call if name == call.tool else Call(call.id, name, call.arguments, call.slot)
 
 
 def _size(message: Message) -> int:
@@ -82,40 +90,44 @@ def _size(message: Message) -> int:
 def repaired(messages: Iterable[Message]) -> list[Message]:
     """A conversation that a strict server accepts: one result a call, in order; no orphans, no empty turns.
 
-    A result without its call is dropped, a call without a result is answered as unknown, and ids that come twice are
-    made unique on both sides.
+    A result without its call is dropped, a call without a result is answered as unknown, ids that come twice are made
+    unique on both sides, and names of tools that no server takes are written so that they do. System messages are
+    dropped: the instructions are the agent's.
     """
     whole: list[Message] = []
     queue = list(messages)
     seen: set[str] = set()
-    i = 0
-    while i < len(queue):
-        message = queue[i]
-        i += 1
-        if message.role == "tool" or message.role == "system":
-            continue
-        if message.role != "assistant" or not message.calls:
-            if message.role != "assistant" or message.content:
-                whole.append(message)
-            continue
-        results: dict[str, Message] = {}
-        while i < len(queue) and queue[i].role == "tool":
-            results.setdefault(queue[i].call_id or "", queue[i])
-            i += 1
-        calls, answers = [], []
-        for slot, call in enumerate(message.calls, 1):
-            fresh = unique(call.id, seen, len(seen) + slot)
-            seen.add(fresh)
-            found = results.get(call.id)
-            calls.append(type(call)(fresh, call.tool, call.arguments, slot))
-            answers.append(Message("tool", found.content if found else OPEN, call_id=fresh, tool=call.tool))
-        whole.append(Message("assistant", message.content, calls=tuple(calls), mark=message.mark))
-        whole.extend(answers)
+    at = 0
+    while at < len(queue):
+        message = queue[at]
+        at += 1
+        if message.role == "assistant" and message.calls:
+            answers: dict[str, list[Message]] = {}
+            while at < len(queue) and queue[at].role == "tool":
+                answers.setdefault(queue[at].call_id or "", []).append(queue[at])
+                at += 1
+            whole += _turn(message, answers, seen)
+        elif message.role in ("user", "assistant") and message.content.strip():
+            whole.append(Message(message.role, message.content, mark=message.mark))
     return whole
 
 
+def _turn(message: Message, answers: dict[str, list[Message]], seen: set[str]) -> list[Message]:
+    """A reply with its calls and one result for each, in order."""
+    calls, results = [], []
+    for slot, call in enumerate(message.calls, 1):
+        fresh = unique(call.id, seen, len(seen) + 1)
+        seen.add(fresh)
+        name = sendable_name(call.tool)
+        found = answers.get(call.id)
+        content = found.pop(0).content if found else OPEN
+        calls.append(Call(fresh, name, call.arguments, slot))
+        results.append(Message("tool", content, call_id=fresh, tool=name))
+    return [Message("assistant", message.content, calls=tuple(calls), mark=message.mark), *results]
+
+
 def unique(wanted: str | None, taken: set[str], number: int) -> str:
-    """An id that is not taken: the wanted one if it is usable, else nine letters and digits (which all servers take)."""
+    """An id that is not taken: the wanted one if servers take it, else one of nine letters and digits."""
     if wanted and len(wanted) <= 64 and wanted.isprintable() and wanted not in taken:
         return wanted
     while True:
@@ -123,3 +135,8 @@ def unique(wanted: str | None, taken: set[str], number: int) -> str:
         if fresh not in taken:
             return fresh
         number += 1
+
+
+def sendable_name(name: str) -> str:
+    """A tool's name as a server accepts it in a conversation, whatever the model wrote."""
+    return _NO_NAME.sub("_", name)[:64] or "unnamed"

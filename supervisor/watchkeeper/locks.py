@@ -44,7 +44,7 @@ class Locks:
             return False
         if not self._free(grip):
             return False
-        self._add(grip)
+        self.add(grip)
         return True
 
     async def take(self, grip: Grip) -> None:
@@ -90,10 +90,12 @@ class Locks:
         if grip.shared:
             self._abandoned_shared.add(grip)
 
+    @property
+    def any_abandoned(self) -> bool:
+        return bool(self._abandoned)
+
     def in_the_way(self, grip: Grip) -> Grip | None:
         """An abandoned call that this one conflicts with."""
-        if not self._abandoned:
-            return None
         for other in self._abandoned.get(grip.tree, ()):
             if conflict(grip.effect, other.effect):
                 return other
@@ -103,7 +105,8 @@ class Locks:
                     return other
         return None
 
-    def _add(self, grip: Grip) -> None:
+    def add(self, grip: Grip) -> None:
+        """Hold it without asking: the call runs already."""
         self._held.setdefault(grip.tree, {}).setdefault(id(grip.batch), set()).add(grip)
         if grip.shared:
             self._shared.add(grip)
@@ -128,6 +131,6 @@ class Locks:
                 passed.append(grip)
                 continue
             self._waiting.remove(grip)
-            self._add(grip)
+            self.add(grip)
             assert grip.event is not None
             grip.event.set()

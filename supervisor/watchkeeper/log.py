@@ -19,6 +19,9 @@ from .seams import Seams
 KEEP = 1000
 """Facts that the log keeps for late viewers, and the lag of watchdog or journal at which no new call starts."""
 
+BACKLOG = 256
+"""Facts after which a lazy reader is woken although nobody waits for it."""
+
 E = TypeVar("E", bound=Event)
 
 
@@ -44,12 +47,18 @@ class Gap:
 
 
 class Reader:
-    """A cursor on a log. ``passed`` is the number of the last fact that the reader is done with."""
+    """A cursor on a log. ``passed`` is the number of the last fact that the reader is done with.
 
-    def __init__(self, log: Log, name: str, after: int, must: bool) -> None:
+    A *lazy* reader is not woken for each fact, but when somebody waits for it (:meth:`Log.passed`), when it has a
+    backlog, and at the end.
+    """
+
+    def __init__(self, log: Log, name: str, after: int, must: bool, lazy: bool = False) -> None:
         self.log = log
         self.name = name
         self.must = must
+        self.lazy = lazy
+        self._woken: anyio.Event | None = None
         self.taken = after
         self.passed = after
 
@@ -67,8 +76,20 @@ class Reader:
     async def wait(self) -> None:
         """Wait until there is something to take, or the log has ended."""
         log = self.log
-        if log.n == self.taken and not log.closed:
+        if log.n != self.taken or log.closed:
+            return
+        if self.lazy:
+            self._woken = anyio.Event()
+            log._attend_at = min(log._attend_at, self.taken + BACKLOG)
+            await self._woken.wait()
+        else:
             await log._changed()
+
+    def wake(self) -> None:
+        """Let a lazy reader look now."""
+        if self._woken is not None:
+            self._woken.set()
+            self._woken = None
 
     def take_nowait(self, limit: int = KEEP) -> list[Event | Gap]:
         """The next facts, none if there are none; what is no longer kept comes first, as one :class:`Gap`."""
@@ -110,7 +131,9 @@ class Log:
         self.context = context
         self.keep = keep
         self.seams = seams
+        self._clock = seams.clock
         self.began = seams.clock()
+        self._at = seams.wall()
         self.n = 0
         """Number of the last fact."""
         self.turn = 0
@@ -121,6 +144,8 @@ class Log:
         self._readers: dict[str, Reader] = {}
         self._waiting: anyio.Event | None = None
         self._barriers: list[tuple[str, int, anyio.Event]] = []
+        self._attend_at = keep + 1
+        """Number of the fact at which there is something to trim or a lazy reader to wake."""
         self.last_t = 0.0
 
     @property
@@ -136,13 +161,12 @@ class Log:
         """Append a fact and return it. Raises ``RuntimeError`` after the end record: nothing comes after that."""
         if self.closed:
             raise RuntimeError(f"the log of run {self.run} has ended: {kind.__name__} comes too late")
-        seams = self.seams
         self.n = n = self.n + 1
-        self.last_t = t = seams.clock() - self.began
+        self.last_t = t = self._clock() - self.began
         event = kind(
             n=n,
             run=self.run,
-            at=seams.wall(),
+            at=self._at + t,
             t=t,
             parent=self.parent,
             context=self.context,
@@ -151,16 +175,21 @@ class Log:
             user_turn=self.user_turn,
             **fields,
         )
-        events = self._events
-        events.append(event)
-        for apply in self._folds.get(kind, ()):
-            apply(event)
-        if len(events) > self.keep:
-            self._trim()
+        self._events.append(event)
+        if kind in self._folds:
+            for apply in self._folds[kind]:
+                apply(event)
         if self._waiting is not None:
             self._waiting.set()
             self._waiting = None
+        if n >= self._attend_at:
+            self._attend()
         return event
+
+    def begin(self) -> None:
+        """Set the run's clock to 0."""
+        self.began = self._clock()
+        self._at = self.seams.wall()
 
     def close(self) -> None:
         """End the log. Readers take what is left and then get nothing more."""
@@ -168,8 +197,9 @@ class Log:
         if self._waiting is not None:
             self._waiting.set()
             self._waiting = None
+        self._wake_lazy()
 
-    def reader(self, name: str, *, after: int = 0, must: bool = False) -> Reader:
+    def reader(self, name: str, *, after: int = 0, must: bool = False, lazy: bool = False) -> Reader:
         """A cursor that starts behind fact ``after``; a reader that ``must`` sees every fact from there on.
 
         Raises ``ValueError`` if there is a reader of that name, or if it must see facts that are no longer kept.
@@ -178,7 +208,7 @@ class Log:
             raise ValueError(f"the log of run {self.run} has a reader named {name!r} already")
         if must and after + 1 < self.first:
             raise ValueError(f"reader {name!r} must see fact {after + 1}, and the log begins with {self.first}")
-        reader = Reader(self, name, self._within(after), must)
+        reader = Reader(self, name, self._within(after), must, lazy)
         self._readers[name] = reader
         return reader
 
@@ -198,6 +228,7 @@ class Log:
             reader = self._readers.get(name)
             if reader is None or reader.passed >= n:
                 return
+            reader.wake()
             event = anyio.Event()
             barrier = (name, n, event)
             self._barriers.append(barrier)
@@ -221,6 +252,21 @@ class Log:
         while self.lag() > KEEP:
             slowest = min((r for r in self._readers.values() if r.must), key=lambda r: r.passed)
             await self.passed(slowest.name, self.n - KEEP // 2)
+
+    def _wake_lazy(self) -> None:
+        for reader in self._readers.values():
+            if reader.lazy:
+                reader.wake()
+
+    def _attend(self) -> None:
+        """Not for each fact, but every few: trim what nobody needs, wake lazy readers that have a backlog."""
+        n = self.n
+        self._attend_at = n + 1 + min(self.keep // 16, 64)
+        for reader in self._readers.values():
+            if reader.lazy and n - reader.taken >= BACKLOG:
+                reader.wake()
+        if len(self._events) > self.keep:
+            self._trim()
 
     async def _changed(self) -> None:
         if self._waiting is None:

@@ -11,6 +11,7 @@ from .tools import ToolOutput
 MAX_DETAIL = 20_000
 """Characters of the full text of an error in an event."""
 
+_CONTAINERS = (str, bytes, list, tuple, dict, set, frozenset)
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -23,43 +24,53 @@ class Rendered(msgspec.Struct, frozen=True, gc=False):
 
 
 def render(value: Any, limit: int) -> Rendered:
-    """Never raises: what cannot be encoded is shown as text."""
+    """What a tool returned, in at most ``limit`` characters and a note of what was cut.
+
+    Never raises: what cannot be encoded is shown as text. Productive is what is not empty, unless the tool says
+    otherwise; an outcome that the tool calls an error never is.
+    """
+    if type(value) is str and 0 < len(value) <= limit and value.isascii() and not value.isspace():
+        return Rendered(value, True, None, 0)
     error: str | None = None
     productive: bool | None = None
-    if type(value) is ToolOutput:
+    if isinstance(value, ToolOutput):
         productive, error, value = value.productive, value.error, value.content
-    content = text(value)
+    whole = text(value)
     if productive is None:
-        productive = error is None and bool(content) and not _empty(value)
-    cut = len(content) - limit
-    if cut > 0:
+        productive = not _empty(value) and bool(whole) and not whole.isspace()
+    cut = max(len(whole) - limit, 0)
+    if cut:
         head = limit * 3 // 4
-        tail = limit - head
-        content = f"{content[:head]}\n[… {cut} characters were cut here; ask for a part of it …]\n{content[-tail:]}"
-    return Rendered(content, bool(productive), error, max(cut, 0))
+        note = f"\n[… {cut} characters were cut here; ask for a part of it …]\n"
+        content = f"{_whole(whole[:head])}{note}{_whole(whole[head + cut :])}"
+    else:
+        content = _whole(whole)
+    return Rendered(content, productive and error is None, error, cut)
 
 
 def text(value: Any) -> str:
-    if type(value) is str:
-        found = value
-    elif value is None:
+    """The text of any value; structured data as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
         return ""
-    elif isinstance(value, (bytes, bytearray, memoryview)):
-        found = bytes(value).decode("utf-8", "replace")
-    else:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "replace")
+    try:
+        found = _encode(value).decode()
+        # A date, a path: as text, not as a JSON string.
+        return str(msgspec.json.decode(found)) if found.startswith('"') else found
+    except Exception:
         try:
-            found = _encode(value).decode("utf-8", "replace")
-            if found.startswith('"'):
-                found = str(msgspec.json.decode(found))  # a date, a path: as text, not as a JSON string
-        except Exception:
-            try:
-                found = str(value)
-            except Exception as error:
-                found = f"(a {type(value).__name__} that cannot be shown: {type(error).__name__})"
-    if not found.isascii():
-        found = found.encode("utf-8", "replace").decode("utf-8", "replace")
-    return found
+            return str(value)
+        except Exception as error:
+            return f"(a {type(value).__name__} that cannot be shown: {type(error).__name__})"
+
+
+def _whole(text: str) -> str:
+    """Without half characters (lone surrogates), which no server takes."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _empty(value: Any) -> bool:
-    return value is None or (isinstance(value, (str, bytes, list, tuple, dict, set, frozenset)) and not value)
+    return value is None or (isinstance(value, _CONTAINERS) and not value)

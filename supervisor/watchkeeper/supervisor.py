@@ -135,6 +135,8 @@ class Supervisor:
             raise SupervisorClosed("the supervisor is not open: use it as 'async with Supervisor() as supervisor:'")
         if parent is not None:
             self._check_spawn(parent)
+            if parent.executor is not None:
+                parent.executor.take_grips()
         limits = agent.limits
         above = parent.budget if parent is not None else budget or self.budget
         run = Run(
@@ -197,7 +199,8 @@ class Supervisor:
         agent, log, tasks = run.agent, run.log, self._tasks
         assert tasks is not None
         profile = agent.profile
-        run.began = log.began = self.seams.clock()
+        log.begin()
+        run.began = log.began
         run.move_to("running")
         judge = run.judge = Judge(profile.thresholds, mode=profile.mode, extra=self._detectors, wording=self.wording)
         watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
@@ -239,10 +242,11 @@ class Supervisor:
         log.user_turn += 1
         log.append(UserMessage, text=run.task)
         send, receive = anyio.create_memory_object_stream[Batch](1)
-        tasks.start_soon(self._watch, run, watchdog, log.reader("watchdog", must=True))
+        reader = log.reader("watchdog", must=True, lazy=True)
+        tasks.start_soon(self._watch, run, watchdog, reader)
         tasks.start_soon(self._execute, run, receive)
         tasks.start_soon(self._think, run, send)
-        await self._until_end(run)
+        await self._until_end(run, watchdog, reader)
 
     async def _think(self, run: Run, batches: anyio.abc.ObjectSendStream[Batch]) -> None:
         assert run.actor is not None
@@ -278,10 +282,11 @@ class Supervisor:
             finally:
                 reader.close()
 
-    async def _until_end(self, run: Run) -> None:
-        """Wait for an ending; time limits and deadlines of pause and cancel make one."""
+    async def _until_end(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
+        """Wait for an ending; time limits, deadlines of pause and cancel, and silence make one."""
+        clock = self.seams.clock
         while run.ending is None:
-            now = self.seams.clock()
+            now = clock()
             if (left := run.time_left()) is not None and left <= 0:
                 run.end(Ending("stopped", "time"))
             elif run.after_turn_by is not None and now >= run.after_turn_by:
@@ -290,8 +295,11 @@ class Supervisor:
                 run.end(Ending("stopped", "pause_expired"))
             else:
                 dues = [left, *(due - now for due in (run.after_turn_by, run.paused_until) if due is not None)]
-                with anyio.move_on_after(min((due for due in dues if due is not None), default=None)):
+                wait = min(watchdog.due(), *(due for due in dues if due is not None))
+                with anyio.move_on_after(wait) as timer:
                     await run.changed()
+                if timer.cancelled_caught:
+                    watchdog.look(reader, late=clock() - now - wait)
 
     async def _wind_up(self, run: Run) -> None:
         """The end of a run, in order: calls, facts of agent and executor, watchdog, end record. Bounded throughout."""
@@ -338,6 +346,8 @@ class Supervisor:
 
     async def _join(self, run: Run, executor: Executor) -> None:
         """Wait for agent, calls and sub-agents, until the grace period or a kill."""
+        if run.agent_done.is_set() and executor.at_rest and all(child.outcome is not None for child in run.children):
+            return
         with anyio.move_on_after(run.agent.limits.grace) as scope:
             async with anyio.create_task_group() as waiting:
                 waiting.start_soon(self._cut_short, run, scope)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
@@ -12,7 +13,7 @@ import msgspec
 from .errors import ConfigurationError
 
 DEFAULT_TIMEOUT = 60.0
-"""Seconds a call may take unless its tool says otherwise: no tool is without a deadline (scenario TIME-01)."""
+"""Seconds a call may take unless its tool says otherwise: by default no tool is without a deadline."""
 DEFAULT_MAX_OUTPUT = 20_000
 """Characters of a result that the model sees; about 5,000 tokens."""
 
@@ -77,13 +78,15 @@ class Tool:
         stable: bool = False,
         poll: bool = False,
         dangerous: bool = False,
-        loop_key: Iterable[str] | None = None,
-        result_key: Callable[[str], str] | Iterable[str] | None = None,
+        loop_key: str | Iterable[str] | None = None,
+        result_key: Callable[[str], str] | str | Iterable[str] | None = None,
         max_output: int = DEFAULT_MAX_OUTPUT,
         hint: str | None = None,
     ) -> None:
+        if not callable(function):
+            raise ConfigurationError(f"{function!r} cannot be made a tool: @tool takes a function")
         self.function = function
-        self.name = name or function.__name__
+        self.name = name or str(getattr(function, "__name__", ""))
         if not _is_name(self.name):
             raise ConfigurationError(
                 f"tool name {self.name!r} cannot be used: servers accept 1 to 64 letters, digits, '_' and '-'; "
@@ -96,6 +99,8 @@ class Tool:
             raise ConfigurationError(
                 f"tool {self.name!r}: timeout must be more than 0 seconds or None, not {timeout!r}"
             )
+        if timeout == math.inf:
+            timeout = None
         if max_output < 1:
             raise ConfigurationError(f"tool {self.name!r}: max_output must be at least 1 character, not {max_output!r}")
         self.timeout = timeout
@@ -106,13 +111,14 @@ class Tool:
         self.max_output = max_output
         self.hint = hint
         self.arguments_type, self.fields = _arguments_type(function, self.name)
-        self.loop_key = tuple(loop_key) if loop_key is not None else None
+        self.loop_key = _names(loop_key)
         for field in self.loop_key or ():
             if field not in self.fields:
                 raise ConfigurationError(
-                    f"tool {self.name!r}: loop_key names {field!r}, which is not a parameter; it has {list(self.fields)}"
+                    f"tool {self.name!r}: loop_key names {field!r}, which is not a parameter; "
+                    f"it has {', '.join(self.fields) or 'none'}"
                 )
-        self.result_key = result_key if callable(result_key) or result_key is None else tuple(result_key)
+        self.result_key = result_key if callable(result_key) else _names(result_key)
         self.schema = _schema(self.arguments_type, self.name)
         self.required = frozenset(name for name, field in self.fields.items() if field.required)
 
@@ -152,8 +158,8 @@ def tool(
     stable: bool = ...,
     poll: bool = ...,
     dangerous: bool = ...,
-    loop_key: Iterable[str] | None = ...,
-    result_key: Callable[[str], str] | Iterable[str] | None = ...,
+    loop_key: str | Iterable[str] | None = ...,
+    result_key: Callable[[str], str] | str | Iterable[str] | None = ...,
     max_output: int = ...,
     hint: str | None = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
@@ -162,14 +168,15 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
 
     The schema comes from the signature, the description from the docstring. Declarations:
 
-    - ``effect``: ``"reads"``, ``"writes"``, an :class:`Effect`, or a function of the arguments that returns one.
-      Undeclared means: writes everything, so it runs alone.
+    - ``effect``: ``"reads"``, ``"writes"``, ``"nothing"``, an :class:`Effect`, or a function of the arguments that
+      returns one. Undeclared means: writes everything, so it runs alone.
     - ``timeout``: seconds (default 60; None: only the run's own deadline).
     - ``idempotent``: running it twice does no harm; it may be retried after :class:`Transient`.
     - ``stable``: the answer to equal arguments does not change and may be remembered within the run.
     - ``poll``: meant to be asked again with equal arguments; gets patience in time.
-    - ``loop_key``: names of the arguments that make two calls the same for detection (default: all).
-    - ``result_key``: a function of the output text, or names of JSON fields, for what makes two results the same.
+    - ``loop_key``: name or names of the arguments that make two calls the same for detection (default: all).
+    - ``result_key``: a function of the output text, or a name or names of JSON fields, for what makes two results the
+      same.
     - ``max_output``: characters that the model sees.
     - ``hint``: what the model should do next when a call fails.
 
@@ -178,6 +185,12 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     if function is not None:
         return Tool(function)
     return lambda f: Tool(f, **declarations)
+
+
+def _names(names: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _body(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -216,12 +229,17 @@ def _effect(
 def _arguments_type(function: Callable[..., Any], name: str) -> tuple[type[msgspec.Struct], dict[str, Any]]:
     try:
         hints = typing.get_type_hints(_body(function), include_extras=True)
+        parameters = inspect.signature(function).parameters.values()
     except NameError as error:
         raise ConfigurationError(
             f"tool {name!r}: the type of a parameter cannot be looked up ({error}); define it at module level"
         ) from error
+    except (TypeError, ValueError, SyntaxError, AttributeError) as error:
+        raise ConfigurationError(
+            f"tool {name!r}: its signature cannot be read ({error}); wrap it in a function with annotated parameters"
+        ) from error
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise ConfigurationError(
                 f"tool {name!r}: parameter {parameter.name!r} is positional-only or variadic; name each parameter"
@@ -237,7 +255,9 @@ def _arguments_type(function: Callable[..., Any], name: str) -> tuple[type[msgsp
         struct = msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True, frozen=False)
         by_name = {field.name: field for field in msgspec.structs.fields(struct)}
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"tool {name!r}: {error}") from error
+        raise ConfigurationError(
+            f"tool {name!r}: its parameters cannot be described ({error}); use other types or defaults"
+        ) from error
     return struct, by_name
 
 
@@ -259,7 +279,10 @@ def _schema(struct: type[msgspec.Struct], name: str) -> dict[str, Any]:
     try:
         (top,), components = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"tool {name!r}: no JSON schema for its parameters: {error}") from error
+        raise ConfigurationError(
+            f"tool {name!r}: there is no JSON schema for its parameters ({str(error).splitlines()[0]}); "
+            "use plain types, Literal, Enum, msgspec structs or dataclasses"
+        ) from error
     own = top["$ref"].rsplit("/", 1)[1]
     schema = dict(components.pop(own))
     schema.pop("title", None)

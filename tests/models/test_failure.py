@@ -89,6 +89,7 @@ class TestFailure:
             ({"retry-after": "-1"}, None),
             ({"retry-after": "abc"}, None),
             ({"retry-after": ""}, None),
+            ({"retry-after": "\x1f7\x1f"}, 7),
             ({"retry-after": "nan"}, None),
             ({"retry-after": "9" * 400}, None),
             ({"retry-after": "864000"}, 864000),

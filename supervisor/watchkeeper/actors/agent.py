@@ -257,6 +257,7 @@ class AgentActor:
                     log,
                     self._history.ids,
                     self._run.delta,
+                    on_first_chunk=self._probe_answered,
                     attempt=number,
                     estimate=int(hold.amounts["tokens"]),
                 )
@@ -274,7 +275,6 @@ class AgentActor:
             self._provider.succeeded(self._run.seams.clock())
             over = self._charge(hold, reply.usage, began)
             self._learn(reply.usage, estimate)
-            decided_empty = not reply.text.strip() and not reply.calls
             log.append(
                 ModelReplied,
                 text=reply.text,
@@ -283,7 +283,7 @@ class AgentActor:
                 reasoning=reply.reasoning,
                 usage=reply.usage,
                 seconds=self._run.seams.clock() - began,
-                stored=not decided_empty and reply.finish != "length",
+                stored=bool(reply.text.strip() or reply.calls) and reply.finish != "length",
             )
             if over:
                 dimension, excess = next(iter(over.items()))
@@ -308,6 +308,11 @@ class AgentActor:
             if clock() + wait >= deadline:
                 raise GivingUp(ModelError("overloaded", f"the provider is not to be asked for another {wait:.0f} s"))
             await anyio.sleep(wait)
+
+    def _probe_answered(self) -> None:
+        """The provider speaks again: a probe that was let through need not come to its end for others to follow."""
+        if self._provider.state != "closed":
+            self._provider.succeeded(self._run.seams.clock())
 
     def _hold(self, estimate: int) -> Hold | End:
         left = self._budget.left("tokens")

@@ -36,7 +36,8 @@ from ..messages import (
 from ..planner import Plan
 from ..retry import Again, GivingUp, RetryPolicy, retrying
 from ..threads import Job, NoThread, Threads
-from ..tools import Tool
+from ..planner import is_shared
+from ..tools import READS, WRITES, Effect, Tool
 
 if TYPE_CHECKING:
     from ..budget import Budget
@@ -135,12 +136,16 @@ class Executor:
         for slot in list(self._open.values()):
             frame = slot.job.frame() if slot.job is not None else _frame(slot.coroutine)
             names.append(f"{slot.tool.name} at {frame or 'an unknown place'}")
-            if slot.grip is not None:
-                self._locks.abandon(slot.grip)
+            slot.grip = slot.grip or self._grip(slot)
+            self._locks.abandon(slot.grip)
             told = self._wording.abandoned(slot.tool.name)
             result = Result(slot.call_id, slot.tool.name, "abandoned", told.text, by="cancel")
             self._settle(slot, result, detail=frame or "", keep_grip=True)
         return names
+
+    @property
+    def at_rest(self) -> bool:
+        return not self._open and not self._workers
 
     async def joined(self) -> None:
         """Wait until nothing runs any more: every call has its result and every worker has ended."""
@@ -243,11 +248,31 @@ class Executor:
         """All calls before it have ended: wait for what is outside the batch, or queue for a worker."""
         if self._why is not None:
             return
-        slot.grip = Grip(self._run.tree, self._batch, self._above, slot.effect, slot.tool.name)
+        if not slot.not_before and self._apart(slot.effect):
+            self._ready.append(slot)
+            return
+        slot.grip = self._grip(slot)
         if slot.not_before <= self._clock() and self._locks.try_take(slot.grip):
             self._ready.append(slot)
         else:
             self._tasks.start_soon(self._wait_outside, slot, name=f"wait {slot.tool.name}")
+
+    def _apart(self, effect: Effect) -> bool:
+        """Nobody outside the batch can touch what the call touches: no sub-agents, no shared names, nothing left
+        behind. Then the plan alone keeps the calls apart."""
+        if self._run.root.descendants or self._locks.any_abandoned:
+            return False
+        return effect is READS or effect is WRITES or not any(map(is_shared, (*effect.reads, *effect.writes)))
+
+    def _grip(self, slot: Slot) -> Grip:
+        return Grip(self._run.tree, self._batch, self._above, slot.effect, slot.tool.name)
+
+    def take_grips(self) -> None:
+        """A sub-agent is about to start: from now on what runs here must be seen by others."""
+        for slot in self._open.values():
+            if slot.grip is None and (slot.started is not None or slot in self._ready):
+                slot.grip = self._grip(slot)
+                self._locks.add(slot.grip)
 
     async def _wait_outside(self, slot: Slot) -> None:
         """Wait without a worker: waiting calls must not fill the places of those that could run."""
@@ -289,9 +314,7 @@ class Executor:
     async def _call(self, slot: Slot, scope: anyio.CancelScope) -> None:
         if slot.settled:
             return
-        assert slot.grip is not None
-        other = self._locks.in_the_way(slot.grip)
-        if other is not None:
+        if self._locks.any_abandoned and (other := self._locks.in_the_way(slot.grip or self._grip(slot))) is not None:
             told = self._wording.in_the_way(slot.tool.name, other.name)
             self._settle(
                 slot, Result(slot.call_id, slot.tool.name, "refused", told.text, error="in_the_way", by="abandoned")
@@ -351,7 +374,7 @@ class Executor:
 
     def _abandoned_thread(self, slot: Slot, job: Job) -> None:
         slot.job = job
-        assert slot.grip is not None
+        slot.grip = slot.grip or self._grip(slot)
         self._locks.abandon(slot.grip)
         job.on_end = partial(self._locks.release, slot.grip)
 
@@ -437,7 +460,8 @@ class Executor:
     def _timed_out(self, slot: Slot, failure: BaseException, seconds: float) -> None:
         told = self._wording.timed_out(slot.tool.name, round(seconds, 3))
         result = Result(slot.call_id, slot.tool.name, "timed_out", told.text, error="timeout", by="timeout")
-        self._settle(slot, result, detail=failures.full_text(failure), keep_grip=slot.job is not None)
+        detail = failures.full_text(failure)
+        self._settle(slot, result, detail=detail, same=result_key("timeout"), keep_grip=slot.job is not None)
 
     def _fail(self, slot: Slot, failure: BaseException, retried: int = 0) -> None:
         leaf = failures.leaf(failure)
@@ -449,10 +473,14 @@ class Executor:
         else:
             told = self._wording.failed(slot.tool.name, code, text, hint, number)
         result = Result(slot.call_id, slot.tool.name, "failed", told.text, error=code)
-        self._settle(slot, result, detail=f"error {number}\n{failures.full_text(failure)}")
+        detail = f"error {number}\n{failures.full_text(failure)}"
+        self._settle(slot, result, detail=detail, same=result_key(f"{code}\n{text}"))
 
-    def _settle(self, slot: Slot, result: Result, *, detail: str = "", keep_grip: bool = False) -> None:
-        """Give a call its one result, and let those go on that waited for it. A second one is ignored."""
+    def _settle(self, slot: Slot, result: Result, *, detail: str = "", same: str = "", keep_grip: bool = False) -> None:
+        """Give a call its one result, and let those go on that waited for it. A second one is ignored.
+
+        ``same``: what makes two failures the same; their text has a number of its own.
+        """
         if slot.settled:
             if slot.grip is not None and not keep_grip:
                 self._locks.release(slot.grip)
@@ -469,7 +497,7 @@ class Executor:
             result=result,
             key=slot.key,
             arguments=slot.arguments[:SHOWN_ARGUMENTS].decode("utf-8", "replace"),
-            result_key=result_key(result.content, slot.tool) if slot.tool.result_key is not None else "",
+            result_key=same or (result_key(result.content, slot.tool) if slot.tool.result_key is not None else ""),
             wait=started - slot.t,
             ran=now - started,
             detail=detail[: outputs.MAX_DETAIL],
@@ -478,7 +506,7 @@ class Executor:
             self._productive.append(slot.call_id)
         slot.coroutine = None
         for sharer in slot.sharers or ():
-            self._share(sharer, slot, result)
+            self._share(sharer, slot, result, detail, same)
         if slot.dependents is not None:
             for dependent in slot.dependents:
                 dependent.waits -= 1
@@ -489,14 +517,14 @@ class Executor:
             self._settled.set()
             self._check_quiet()
 
-    def _share(self, slot: Slot, first: Slot, result: Result) -> None:
+    def _share(self, slot: Slot, first: Slot, result: Result, detail: str, same: str) -> None:
         if slot.settled:
             return
         if result.kind == "not_run":
             shared = msgspec.structs.replace(result, call_id=slot.call_id)
         else:
             shared = msgspec.structs.replace(result, call_id=slot.call_id, reused_from=first.call_id)
-        self._settle(slot, shared)
+        self._settle(slot, shared, detail=detail, same=same)
 
     def _clock(self) -> float:
         return self._run.seams.clock()

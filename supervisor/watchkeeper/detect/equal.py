@@ -22,20 +22,25 @@ class Equal:
         self._streaks: dict[tuple[str, str], tuple[int, int, tuple[str, ...]]] = {}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
-        before, now = self._streaks, {}
+        before = self._streaks
+        now: dict[tuple[str, str], tuple[int, int, tuple[str, ...]]] = {}
         findings = []
         for pair in round.pairs:
             if pair.tool in self._polls:
                 continue
-            count, onset, calls = before.get(pair.both, (0, pair.n, ()))
-            now[pair.both] = (count + 1, onset, (*calls[-7:], pair.call_id))
-            if count:
+            both = pair.both
+            seen = before.get(both)
+            if seen is None:
+                now[both] = (1, pair.n, (pair.call_id,))
+            else:
+                count, onset, calls = seen
+                now[both] = (count + 1, onset, (*calls[-7:], pair.call_id))
                 findings.append(
                     Finding(
                         detector=self.name,
                         pattern="equal call, equal result",
                         count=count + 1,
-                        calls=now[pair.both][2],
+                        calls=now[both][2],
                         keys=(pair.key,),
                         tool=pair.tool,
                         onset=onset,

@@ -25,7 +25,11 @@ class EqualAny:
         for pair in round.pairs:
             if pair.tool in self._polls:
                 continue
-            count, onset, calls = before.get(pair.key, (0, pair.n, ()))
+            seen = before.get(pair.key)
+            if seen is None:
+                now[pair.key] = (1, pair.n, (pair.call_id,))
+                continue
+            count, onset, calls = seen
             now[pair.key] = (count + 1, onset, (*calls[-7:], pair.call_id))
             if count + 1 >= self._tell:
                 findings.append(

@@ -30,13 +30,15 @@ class Poll:
             if result != pair.result:
                 count, onset, since, calls = 0, pair.n, pair.t, ()
             calls = (*calls[-7:], pair.call_id)
-            self._streaks[pair.key] = (pair.result, count + 1, onset, since, calls)
-            if pair.t - since >= self._patience:
+            # Only polls past the patience count: else a quick poller would be told, blocked and stopped in one breath.
+            count += pair.t - since >= self._patience
+            self._streaks[pair.key] = (pair.result, count, onset, since, calls)
+            if count:
                 findings.append(
                     Finding(
                         detector=self.name,
                         pattern="poll without progress",
-                        count=count + 1,
+                        count=count,
                         calls=calls,
                         keys=(pair.key,),
                         tool=pair.tool,

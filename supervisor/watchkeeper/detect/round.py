@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 
 OURS = frozenset({"block", "equal"})
@@ -58,7 +58,7 @@ class Ring:
 
     def __init__(self, size: int) -> None:
         self._pairs: deque[tuple[str, str]] = deque(maxlen=size)
-        self._counts: Counter[tuple[str, str]] = Counter()
+        self._counts: dict[tuple[str, str], int] = {}
         self.last_result: dict[str, tuple[str, str]] = {}
         """By call key: the last result key, and the content, of a call that was not refused by us. Bounded."""
 
@@ -74,7 +74,7 @@ class Ring:
                     del counts[old]
             both = pair.both
             ring.append(both)
-            counts[both] += 1
+            counts[both] = counts.get(both, 0) + 1
             if not pair.refused:
                 self.last_result[pair.key] = (pair.result, pair.content)
                 if len(self.last_result) > 256:
@@ -82,4 +82,4 @@ class Ring:
 
     def count(self, pair: Pair) -> int:
         """How often the pair stands in the window."""
-        return self._counts[pair.both]
+        return self._counts.get(pair.both, 0)

@@ -19,43 +19,45 @@ from ..messages import (
 
 class Silence:
     """Follows what is going on. A call in flight has a deadline, so has a model request, a wait for a retry and a
-    pause: until it has passed they are progress, however quiet. The actor asks :meth:`due` when to look again."""
+    pause: until it has passed they are progress, however quiet."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._since = 0.0
+        self.seconds = seconds
         self._calls = 0
         self._busy = False
         self._last = 0
+        self._late = 0.0
 
     def observe(self, event: Event) -> None:
-        step = _STEPS.get(type(event))
-        if step is not None:
-            self._calls += step
-        elif type(event) in _BUSY:
-            self._busy = True
-        elif type(event) in _FREE:
-            self._busy = False
-
-    def heard(self, event: Event) -> None:
-        """The last of the facts that were observed."""
-        self._since = event.t
+        change = _CHANGES.get(type(event))
+        if change is not None:
+            calls, busy = change
+            self._calls += calls
+            if busy is not None:
+                self._busy = busy
         self._last = event.n
 
     def extend(self, seconds: float) -> None:
-        """The watchdog itself came late by so much: that is not the run's silence."""
-        self._since += seconds
+        """Whoever looks came late by so much: the loop was blocked, the others could not speak either."""
+        self._late += seconds
 
-    def due(self, t: float) -> float:
-        """Seconds until it is worth looking; never less than a moment."""
-        return max(self._since + self._seconds - t, 0.001)
+    def due(self, last: float, t: float) -> float:
+        """Seconds from ``t`` until it is worth looking, if the last fact was at ``last``; never less than a moment,
+        and not before another while if something with a deadline is going on."""
+        least = self.seconds if self._busy or self._calls else 0.001
+        return max(last + self.seconds + self._late - t, least)
 
-    def judge(self, t: float) -> Finding | None:
-        if self._busy or self._calls or t - self._since < self._seconds:
+    def judge(self, last: float, t: float) -> Finding | None:
+        quiet = t - last - self._late
+        if self._busy or self._calls or quiet < self.seconds:
             return None
-        return Finding(detector="silence", pattern=f"nothing for {t - self._since:.0f} s", count=1, onset=self._last)
+        return Finding(detector="silence", pattern=f"nothing for {quiet:.0f} s", count=1, onset=self._last)
 
 
-_STEPS = {CallProposed: 1, CallEnded: -1}
-_BUSY = frozenset({ModelRequested, ModelRetried, Paused, RunEnding})
-_FREE = frozenset({ModelReplied, ModelFailed, Resumed})
+_CHANGES: dict[type[Event], tuple[int, bool | None]] = {
+    CallProposed: (1, None),
+    CallEnded: (-1, None),
+    **dict.fromkeys((ModelRequested, ModelRetried, Paused, RunEnding), (0, True)),
+    **dict.fromkeys((ModelReplied, ModelFailed, Resumed), (0, False)),
+}
+"""By kind of fact: calls more or less that are in flight, and whether something with a deadline is going on."""

@@ -133,9 +133,10 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _number(value: str | None) -> float | None:
-    if value is None or not re.fullmatch(r"\s*[0-9]+(\.[0-9]*)?\s*", value):
+    digits = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*", value or "")
+    if digits is None:
         return None
-    number = float(value)
+    number = float(digits[1])
     return number if math.isfinite(number) else None
 
 

@@ -8,6 +8,14 @@ BACKENDS = ("asyncio", "trio")
 
 _HOMES = {
     "CallTools": "turns",
+    "Raw": "turns",
+    "Received": "server",
+    "call_as_text": "turns",
+    "context_overflow": "turns",
+    "half_call": "turns",
+    "no_quota": "turns",
+    "rate_limited": "turns",
+    "rejected": "turns",
     "ChatServer": "server",
     "Drop": "turns",
     "Fault": "turns",
@@ -31,6 +39,23 @@ _HOMES = {
 __all__ = ["BACKENDS", *sorted(_HOMES)]  # noqa: PLE0604
 
 if TYPE_CHECKING:
+    from .server import ChatServer as ChatServer
+    from .server import Received as Received
+    from .strict import check_conversation as check_conversation
+    from .strict import check_request as check_request
+    from .turns import CallTools as CallTools
+    from .turns import Drop as Drop
+    from .turns import Fault as Fault
+    from .turns import Raw as Raw
+    from .turns import Say as Say
+    from .turns import Slow as Slow
+    from .turns import Stall as Stall
+    from .turns import call_as_text as call_as_text
+    from .turns import context_overflow as context_overflow
+    from .turns import half_call as half_call
+    from .turns import no_quota as no_quota
+    from .turns import rate_limited as rate_limited
+    from .turns import rejected as rejected
     from .script import ScriptedModel as ScriptedModel
     from .script import Step as Step
     from .script import call as call

@@ -1,0 +1,61 @@
+"""The last lines about a run: how it ended, its answer, what it cost, and what was not done. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ..messages import Outcome
+from .narrator import INDENT, Line, Style, line
+from .printable import duration, one_line, printable
+
+_STYLES: dict[str, Style] = {"completed": "good", "failed": "bad", "stopped": "warn", "cancelled": "warn"}
+NOT_EXECUTED = ("refused", "denied", "not_run")
+
+
+def epilogue(outcome: Outcome) -> Iterator[Line]:
+    """The outcome in lines, the answer last but for the costs."""
+    style = _STYLES.get(outcome.status, "warn")
+    yield Line(
+        ((f"{outcome.status} ({one_line(outcome.reason, 60)}) ", style), (one_line(outcome.message, 700), "plain"))
+    )
+    if outcome.cause:
+        yield line(f"{INDENT}cause: {one_line(outcome.cause.rstrip().rpartition(chr(10))[2], 300)}", "bad")
+    if outcome.answer is not None:
+        yield line("forced answer, because a limit was near:" if outcome.forced else "answer:", "head")
+        yield from _block(outcome.answer)
+    elif outcome.partial:
+        yield line("what the model said last:", "head")
+        yield from _block(outcome.partial)
+    if outcome.rejected and outcome.answer is None:
+        yield line("answers that were not accepted, because nothing they rest on was found in this run:", "head")
+        for text in outcome.rejected:
+            yield line(f"{INDENT}– {one_line(text, 160)}", "dim")
+    yield line(spend(outcome), "dim")
+    skipped = Counter((call.tool, call.kind) for call in outcome.calls if call.kind in NOT_EXECUTED)
+    if skipped:
+        named = ", ".join(f"{one_line(tool, 40)} ×{n} ({kind})" for (tool, kind), n in skipped.most_common(8))
+        yield line(f"not executed: {named}", "warn")
+    for call in outcome.calls:
+        if call.kind == "abandoned":
+            yield line(
+                f"left behind: {one_line(call.tool, 40)} at {one_line(call.frame or 'an unknown place', 160)}", "bad"
+            )
+    if outcome.after_cancel:
+        yield line(f"{len(outcome.after_cancel)} writing calls finished after the cancel was asked for", "warn")
+
+
+def spend(outcome: Outcome) -> str:
+    """What a run cost, in one line."""
+    usage, kinds = outcome.usage, Counter(call.kind for call in outcome.calls)
+    refused = kinds["refused"] + kinds["denied"]
+    calls = f"{len(outcome.calls)} calls" + (f" ({refused} refused)" if refused else "")
+    about = "about " if usage.estimated else ""
+    tokens = f"{about}{usage.total:,} tokens ({usage.input_tokens:,} in, {usage.output_tokens:,} out)"
+    cancel = f", cancelled in {duration(outcome.cancel_seconds)}" if outcome.cancel_seconds is not None else ""
+    return f"{outcome.turns} turns, {calls}, {tokens}, {duration(outcome.seconds)}{cancel}"
+
+
+def _block(text: str) -> Iterator[Line]:
+    for one in printable(text).strip("\n").split("\n"):
+        yield line(f"{INDENT}{one}")

@@ -1,0 +1,82 @@
+"""How a command ends: its exit code, its one line of complaint, and an end that nothing can hold up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+
+from ..messages import Outcome
+
+COMPLETED, FAILED, USAGE, STOPPED, CANCELLED, HANDED_OVER = 0, 1, 2, 3, 4, 6
+
+CODES = {
+    "completed": COMPLETED,
+    "failed": FAILED,
+    "stopped": STOPPED,
+    "cancelled": CANCELLED,
+    "handed_over": HANDED_OVER,
+}
+"""Exit codes by the status of the outcome. 2 is for what could not begin: wrong options, no key, no such file."""
+
+LEAVE = 2.0
+"""Seconds that a process gets to end in good order once all is said."""
+
+
+class CommandError(Exception):
+    """Raised when a command cannot do what it was asked to; the message is one line and names the remedy."""
+
+    def __init__(self, message: str, code: int = USAGE) -> None:
+        super().__init__(" ".join(message.split()))
+        self.code = code
+
+
+def exit_code(outcome: Outcome) -> int:
+    return CODES[outcome.status]
+
+
+def complain(text: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"watchkeeper: {text}", file=sys.stderr, flush=True)
+
+
+class HardExit:
+    """Ends the process with ``code`` after :data:`LEAVE` seconds, unless it is disarmed before.
+
+    A tool that swallows its cancel, or a thread that waits for a name server, cannot be ended from within; the process
+    can. Nothing is lost: what there was to say and to write has been by then.
+    """
+
+    def __init__(self, code: int, seconds: float = LEAVE) -> None:
+        self._timer = threading.Timer(seconds, leave_at_once, (code,))
+        self._timer.daemon = True
+
+    def arm(self) -> None:
+        self._timer.start()
+
+    def disarm(self) -> None:
+        self._timer.cancel()
+
+
+def end_for_sure(code: int) -> None:
+    """Let the interpreter end in good order, with a hard exit behind it."""
+    HardExit(code).arm()
+
+
+def leave_at_once(code: int) -> None:
+    with contextlib.suppress(Exception):
+        if sys.stdout.isatty():
+            sys.stdout.write("\x1b[?25h")  # the cursor, which a live view hides
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)
+
+
+def forget_stdout() -> None:
+    """The reader of standard output has left: write into the void, so that the end does not trip over it."""
+    with contextlib.suppress(OSError, ValueError):
+        void = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(void, sys.stdout.fileno())
+        os.close(void)

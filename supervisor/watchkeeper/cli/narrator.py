@@ -1,0 +1,305 @@
+"""Tells a run in lines, from its facts alone. Pure: who shows the lines, and how, is another matter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+from ..log import Gap
+from ..messages import (
+    Blocked,
+    CallEnded,
+    CallProposed,
+    CallStarted,
+    CancelConfirmed,
+    CancelRequested,
+    ChildEnded,
+    ChildStarted,
+    ContextChanged,
+    DetectorFailed,
+    Event,
+    LoopBlocked,
+    ModelFailed,
+    ModelPartialDropped,
+    ModelReplied,
+    ModelRetried,
+    Nudged,
+    Overrun,
+    Paused,
+    PushedBack,
+    Reminded,
+    Result,
+    Resumed,
+    RunStarted,
+    Stopped,
+    UserMessage,
+)
+from .printable import arguments, duration, first_line, one_line
+
+Style = Literal["plain", "dim", "good", "warn", "bad", "head"]
+INDENT = "    "
+LANE = 12
+"""Characters of the picture of when a call ran within its turn."""
+SHOWN_CALL = 56
+SHOWN_RESULT = 60
+INTERRUPTED = "interrupted"
+"""The reason of a cancel by Ctrl-C."""
+_HINTS = {
+    "after_turn": "ending after this turn's calls (Ctrl-C again: stop now)",
+    "now": "stopping now (Ctrl-C again: without waiting for anything)",
+    "kill": "stopping without waiting for anything",
+}
+
+
+class Line(NamedTuple):
+    """One line in parts, each with its style."""
+
+    parts: tuple[tuple[str, Style], ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _ in self.parts).rstrip()
+
+
+def line(text: str, style: Style = "plain") -> Line:
+    return Line(((text, style),))
+
+
+class _Shown:
+    """A call of the turn that is going on."""
+
+    __slots__ = ("ended", "event", "proposed", "slot", "started", "text", "tool")
+
+    def __init__(self, event: CallProposed) -> None:
+        self.slot = event.slot
+        self.tool = event.tool
+        self.text = arguments(event.arguments, SHOWN_CALL)
+        self.proposed = event.t
+        self.started: float | None = None
+        self.ended = event.t
+        self.event: CallEnded | None = None
+
+
+class Narrator:
+    """Feed it the facts of one run, in order; it answers with the lines to show. The calls of a turn come together,
+    in slot order, when all have ended."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, _Shown] = {}
+        self._running = 0
+        self._most = 0
+        self._tell: dict[type, Callable[[Any], Iterator[Line]]] = {
+            RunStarted: self._run_started,
+            UserMessage: self._user_spoke,
+            ModelReplied: self._replied,
+            ModelRetried: self._retried,
+            ModelPartialDropped: self._dropped,
+            ModelFailed: self._model_failed,
+            CallProposed: self._proposed,
+            CallStarted: self._started,
+            CallEnded: self._ended,
+            Nudged: self._nudged,
+            Blocked: self._blocked,
+            Stopped: self._stopped,
+            Reminded: self._reminded,
+            PushedBack: self._pushed_back,
+            Paused: self._paused,
+            Resumed: self._resumed,
+            Overrun: self._overrun,
+            CancelRequested: self._cancel_requested,
+            CancelConfirmed: self._cancelled,
+            DetectorFailed: self._detector_failed,
+            ContextChanged: self._context_changed,
+            LoopBlocked: self._loop_blocked,
+            ChildStarted: self._child_started,
+            ChildEnded: self._child_ended,
+        }
+
+    def tell(self, event: Event | Gap) -> Sequence[Line]:
+        if isinstance(event, Gap):
+            return [line(f"{INDENT}(facts {event.first} to {event.last} went by too fast to be shown)", "dim")]
+        tell = self._tell.get(type(event))
+        return list(tell(event)) if tell is not None else ()
+
+    # -- run and model -----------------------------------------------------------------------------------------------
+
+    def _run_started(self, event: RunStarted) -> Iterator[Line]:
+        tools = ", ".join(event.tools) or "no tools"
+        yield Line(((f"run {event.run}", "head"), (f"  {one_line(event.model, 60)}", "plain")))
+        yield line(f"{INDENT}profile {event.profile}; {tools}", "dim")
+
+    def _user_spoke(self, event: UserMessage) -> Iterator[Line]:
+        if event.source == "steer":
+            yield line(f"{INDENT}you: {one_line(event.text, 120)}", "head")
+
+    def _replied(self, event: ModelReplied) -> Iterator[Line]:
+        usage = f", {event.usage.input_tokens:,} + {event.usage.output_tokens:,} tokens" if event.usage else ""
+        said = f"{_calls_named([call.tool for call in event.calls])}" if event.calls else "an answer"
+        if not event.stored:
+            said = "a reply that cannot be used"
+        yield Line(
+            (
+                (f"turn {event.turn}", "head"),
+                (f"  the model took {duration(event.seconds)}{usage}: ", "dim"),
+                (said, "plain"),
+            )
+        )
+        if event.calls and event.text.strip():
+            yield line(f"{INDENT}“{first_line(event.text, 100)}”", "dim")
+
+    def _retried(self, event: ModelRetried) -> Iterator[Line]:
+        yield Line(
+            (
+                (f"{INDENT}↻ try {event.attempt} failed: {event.error}; again in {duration(event.wait)}", "warn"),
+                (f"  {one_line(event.detail, 80)}", "dim"),
+            )
+        )
+
+    def _dropped(self, event: ModelPartialDropped) -> Iterator[Line]:
+        yield line(f"{INDENT}✂ a reply broke off after {event.characters} characters; nothing of it counts", "warn")
+
+    def _model_failed(self, event: ModelFailed) -> Iterator[Line]:
+        yield line(f"{INDENT}✗ the model failed: {event.error}: {one_line(event.detail, 200)}", "bad")
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def _proposed(self, event: CallProposed) -> Iterator[Line]:
+        self._calls[event.call_id] = _Shown(event)
+        yield from ()
+
+    def _started(self, event: CallStarted) -> Iterator[Line]:
+        shown = self._calls.get(event.call_id)
+        if shown is not None and shown.started is None:
+            shown.started = event.t
+            self._running += 1
+            self._most = max(self._most, self._running)
+        yield from ()
+
+    def _ended(self, event: CallEnded) -> Iterator[Line]:
+        shown = self._calls.get(event.result.call_id)
+        if shown is None:
+            return  # its beginning went by unseen
+        shown.event, shown.ended = event, event.t
+        if shown.started is not None:
+            self._running -= 1
+        if all(call.event is not None for call in self._calls.values()):
+            yield from self._round(sorted(self._calls.values(), key=lambda call: call.slot))
+            self._calls.clear()
+            self._running = self._most = 0
+
+    def _round(self, calls: list[_Shown]) -> Iterator[Line]:
+        began, ended = min(call.proposed for call in calls), max(call.ended for call in calls)
+        for call in calls:
+            assert call.event is not None
+            result = call.event.result
+            lane = f"{_lane(call, began, ended)} " if len(calls) > 1 else ""
+            took = f" {duration(call.event.ran)}" if call.started is not None else ""
+            yield Line(
+                (
+                    (f"{INDENT}{lane}", "dim"),
+                    (f"{one_line(call.tool, 40)} {call.text}  ", "plain"),
+                    (f"{_ending(result)}{took}", _style(result)),
+                    (f"  {first_line(result.content, SHOWN_RESULT)}" if _worth_showing(result) else "", "dim"),
+                )
+            )
+        if len(calls) > 1 and any(call.started is not None for call in calls):
+            whole = sum(call.event.ran for call in calls if call.event is not None and call.started is not None)
+            beside = f"up to {self._most} side by side" if self._most > 1 else "one after the other"
+            yield line(f"{INDENT}{beside}: {duration(ended - began)} for {duration(whole)} of work", "dim")
+
+    # -- verdicts ----------------------------------------------------------------------------------------------------
+
+    def _nudged(self, event: Nudged) -> Iterator[Line]:
+        yield line(f"{INDENT}▲ nudged ({event.by}): {first_line(event.text, 110)}", "warn")
+
+    def _blocked(self, event: Blocked) -> Iterator[Line]:
+        tools = [key.removeprefix("tool:") for key in event.keys if key.startswith("tool:")]
+        what = f"the tool {', '.join(tools)}" if tools else "this call" if len(event.keys) == 1 else "these calls"
+        yield line(f"{INDENT}■ blocked ({event.by}): {what} will not be run any more", "warn")
+
+    def _stopped(self, event: Stopped) -> Iterator[Line]:
+        finding = event.verdict.finding
+        what = f"{finding.pattern}, {finding.count} times" if finding.count > 1 else finding.pattern
+        yield line(f"{INDENT}● stopped ({finding.detector}): {one_line(what, 110)}", "bad")
+
+    def _reminded(self, event: Reminded) -> Iterator[Line]:
+        yield line(f"{INDENT}△ reminded ({event.about}): {first_line(event.text, 110)}", "warn")
+
+    def _pushed_back(self, event: PushedBack) -> Iterator[Line]:
+        yield line(f"{INDENT}◁ sent back ({event.by}): {first_line(event.text, 110)}", "warn")
+
+    def _overrun(self, event: Overrun) -> Iterator[Line]:
+        yield line(f"{INDENT}✗ a reply cost {event.over:g} {event.dimension} more than was set aside", "bad")
+
+    def _detector_failed(self, event: DetectorFailed) -> Iterator[Line]:
+        yield line(
+            f"{INDENT}! the detector {event.detector} failed and is switched off: {one_line(event.error, 90)}", "bad"
+        )
+
+    # -- from outside ------------------------------------------------------------------------------------------------
+
+    def _paused(self, event: Paused) -> Iterator[Line]:
+        yield line(f"{INDENT}paused: {one_line(event.reason, 100)}", "warn")
+
+    def _resumed(self, event: Resumed) -> Iterator[Line]:
+        yield line(f"{INDENT}resumed {one_line(event.reason, 100)}", "plain")
+
+    def _cancel_requested(self, event: CancelRequested) -> Iterator[Line]:
+        if event.reason == INTERRUPTED:
+            yield line(f"{INDENT}{_HINTS[event.mode]}", "warn")
+        else:
+            yield line(f"{INDENT}cancel requested ({event.mode}): {one_line(event.reason, 100)}", "warn")
+
+    def _cancelled(self, event: CancelConfirmed) -> Iterator[Line]:
+        yield line(f"{INDENT}cancelled in {duration(event.seconds)}", "plain")
+        for name in event.abandoned:
+            yield line(f"{INDENT}! did not stop and was left behind: {one_line(name, 160)}", "bad")
+
+    def _context_changed(self, event: ContextChanged) -> Iterator[Line]:
+        yield line(f"{INDENT}the conversation was shortened: {one_line(event.reason, 100)}", "dim")
+
+    def _loop_blocked(self, event: LoopBlocked) -> Iterator[Line]:
+        yield line(
+            f"{INDENT}! the event loop stood still for {duration(event.seconds)} in {one_line(event.frame, 120)}", "bad"
+        )
+
+    def _child_started(self, event: ChildStarted) -> Iterator[Line]:
+        yield line(f"{INDENT}sub-agent {one_line(event.agent, 40)} began ({event.child})", "dim")
+
+    def _child_ended(self, event: ChildEnded) -> Iterator[Line]:
+        yield line(f"{INDENT}sub-agent {event.child}: {event.status} ({event.reason}), {event.calls} calls", "dim")
+
+
+def _calls_named(tools: Sequence[str]) -> str:
+    """``read_file ×3, edit_file``."""
+    counted = Counter(tools)
+    named = ", ".join(f"{one_line(tool, 40)} ×{n}" if n > 1 else one_line(tool, 40) for tool, n in counted.items())
+    return one_line(named, 120)
+
+
+def _lane(call: _Shown, began: float, ended: float) -> str:
+    """When the call ran within its turn, as a bar."""
+    if call.started is None:
+        return "·".center(LANE)
+    span = max(ended - began, 1e-9)
+    first = min(int((call.started - began) / span * LANE), LANE - 1)
+    last = min(max(int((call.ended - began) / span * LANE + 0.5), first + 1), LANE)
+    return " " * first + "━" * (last - first) + " " * (LANE - last)
+
+
+def _ending(result: Result) -> str:
+    if result.reused_from is not None:
+        return f"{result.kind}, reused from {one_line(result.reused_from, 30)}"
+    why = result.error or (result.by if result.kind in ("refused", "denied") else None)
+    return f"{result.kind} ({one_line(why, 40)})" if why else result.kind
+
+
+def _style(result: Result) -> Style:
+    if result.kind == "finished":
+        return "good" if result.productive else "plain"
+    return "warn" if result.kind in ("refused", "denied", "cancelled", "not_run") else "bad"
+
+
+def _worth_showing(result: Result) -> bool:
+    return result.kind in ("finished", "failed", "timed_out") and result.reused_from is None and bool(result.content)

@@ -1,0 +1,178 @@
+"""What ``watchkeeper run`` can be told, and the agent that comes of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from cyclopts import Group, Parameter
+
+from ..agent import Agent
+from ..errors import ConfigurationError, ToolError
+from ..model import Model, Timeouts
+from ..models.openai import DEFAULT_BASE_URL, OpenAIModel
+from ..plugins import load_tools
+from ..profiles import Limits, Profile, profile_named
+from ..tools import Tool
+from .exits import CommandError
+
+T = TypeVar("T")
+
+MODEL = Group("The model", sort_key=1)
+AGENT = Group("The agent", sort_key=2)
+LIMITS = Group("Limits (the profile's, unless given)", sort_key=3)
+OUTPUT = Group("Output", sort_key=4)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What ``watchkeeper run`` can be told beside the task."""
+
+    model: Annotated[str | None, Parameter(group=MODEL, help="Name of the model, or OPENAI_MODEL.")] = None
+    base_url: Annotated[
+        str | None,
+        Parameter(group=MODEL, help="Its server, such as http://127.0.0.1:8080/v1, or OPENAI_BASE_URL."),
+    ] = None
+    text_tools: Annotated[bool, Parameter(group=MODEL, help="The server knows no tool calls: do them in text.")] = False
+    first_chunk_timeout: Annotated[
+        float | None, Parameter(group=MODEL, help="Seconds to the first piece of a reply (90); more for slow machines.")
+    ] = None
+    temperature: Annotated[float | None, Parameter(group=MODEL)] = None
+    seed: Annotated[int | None, Parameter(group=MODEL)] = None
+    reply_tokens: Annotated[
+        int | None, Parameter(group=LIMITS, help="Tokens of one reply (4096); less for small contexts.")
+    ] = None
+
+    tools: Annotated[
+        tuple[str, ...], Parameter(group=AGENT, help="Tool sets by name, such as files,shell,http,clock,calc.")
+    ] = ()
+    root: Annotated[Path, Parameter(group=AGENT, help="The directory that tools work in (the current one).")] = Path()
+    allow_host: Annotated[
+        tuple[str, ...], Parameter(group=AGENT, help="A host that the http tools may ask, such as example.com:8080.")
+    ] = ()
+    allow_private: Annotated[
+        bool, Parameter(group=AGENT, help="Allowed hosts may have private addresses, this machine's among them.")
+    ] = False
+    instructions: Annotated[str, Parameter(group=AGENT, help="The system prompt.")] = ""
+    require: Annotated[
+        tuple[str, ...], Parameter(group=AGENT, help="Tools that must have found something before an answer counts.")
+    ] = ()
+    profile: Annotated[str, Parameter(group=AGENT, help="Settings of all guards by name (default).")] = "default"
+    backend: Annotated[Literal["asyncio", "trio"], Parameter(group=AGENT, help="Event loop: asyncio or trio.")] = (
+        "asyncio"
+    )
+
+    max_turns: Annotated[int | None, Parameter(group=LIMITS)] = None
+    max_calls: Annotated[int | None, Parameter(group=LIMITS)] = None
+    tokens: Annotated[int | None, Parameter(group=LIMITS, help="Tokens of the whole run, prompts and replies.")] = None
+    seconds: Annotated[float | None, Parameter(group=LIMITS, help="Wall-clock time of the run.")] = None
+
+    json: Annotated[bool, Parameter(group=OUTPUT, help="Print events as JSON Lines; the rest goes to stderr.")] = False
+    events: Annotated[Path | None, Parameter(group=OUTPUT, help="Write all events to this file, as JSON Lines.")] = None
+
+
+def agent_of(options: Options) -> Agent:
+    """The agent as the options describe it. Raises :class:`CommandError` for what cannot work, with the remedy."""
+    profile = _checked("--profile", lambda: profile_named(options.profile))
+    tools = _tools(options)
+    names = {tool.name for tool in tools}
+    required = split(options.require)
+    for name in required:
+        if name not in names:
+            raise CommandError(f"--require {name}: there is no such tool; the tools are {_listed(names)} (see --tools)")
+    return _checked(
+        "the agent",
+        lambda: Agent(
+            _model(options),
+            tools,
+            instructions=options.instructions,
+            required=required,
+            profile=profile,
+            limits=_limits(options, profile),
+        ),
+    )
+
+
+def _limits(options: Options, profile: Profile) -> Limits:
+    given = {
+        "max_turns": options.max_turns,
+        "max_calls": options.max_calls,
+        "tokens": options.tokens,
+        "seconds": options.seconds,
+        "reply_tokens": options.reply_tokens,
+    }
+    return msgspec.structs.replace(
+        profile.limits, **{name: value for name, value in given.items() if value is not None}
+    )
+
+
+def _model(options: Options) -> Model:
+    name = options.model or os.environ.get("OPENAI_MODEL")
+    if not name:
+        raise CommandError("no model: give --model NAME, or set OPENAI_MODEL")
+    base_url = options.base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
+    if "//api.openai.com" in base_url and not os.environ.get("OPENAI_API_KEY"):
+        raise CommandError(
+            "no API key for api.openai.com: set OPENAI_API_KEY, or give --base-url for a server of your own"
+        )
+    timeouts = Timeouts()
+    if options.first_chunk_timeout is not None:
+        if not options.first_chunk_timeout > 0:
+            raise CommandError(f"--first-chunk-timeout must be more than 0, not {options.first_chunk_timeout:g}")
+        first = options.first_chunk_timeout
+        timeouts = Timeouts(first_chunk=first, total=max(timeouts.total, 2 * first))
+    extra = {"temperature": options.temperature, "seed": options.seed}
+    model = _checked(
+        "--base-url",
+        lambda: OpenAIModel(
+            name,
+            base_url=base_url,
+            timeouts=timeouts,
+            extra={field: value for field, value in extra.items() if value is not None},
+        ),
+    )
+    if options.text_tools:
+        from ..models.text import TextTools
+
+        return TextTools(model)
+    return model
+
+
+def _tools(options: Options) -> list[Tool]:
+    sets = split(options.tools)
+    hosts = split(options.allow_host)
+    if hosts and "http" not in sets:
+        raise CommandError("--allow-host is for the http tools: add --tools http")
+    try:
+        return load_tools(*sets, root=options.root, hosts=hosts, allow_private=options.allow_private)
+    except NotADirectoryError as error:
+        raise CommandError(f"--root {options.root} is not a directory; name one that exists") from error
+    except OSError as error:
+        raise CommandError(f"--root {options.root}: {error.strerror or error}") from error
+    except ToolError as error:
+        raise CommandError(f"--tools: {error}" + (f"; {error.hint}" if error.hint else "")) from error
+    except ConfigurationError as error:
+        raise CommandError(f"--tools: {error}") from error
+    except ValueError as error:
+        raise CommandError(f"--allow-host: {error}") from error
+
+
+def _checked(what: str, make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except (ConfigurationError, ValueError) as error:
+        raise CommandError(f"{what}: {error}") from error
+
+
+def split(given: Iterable[str]) -> tuple[str, ...]:
+    """Names that were given one by one, or several in one with commas."""
+    return tuple(dict.fromkeys(name.strip() for one in given for name in one.split(",") if name.strip()))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

@@ -1,0 +1,124 @@
+"""``watchkeeper run``: give a task to an agent and supervise it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Callable
+
+import anyio
+
+from ..agent import Agent
+from ..messages import Outcome
+from ..model import Model
+from ..run import Run
+from ..supervisor import Supervisor
+from .epilogue import epilogue
+from .exits import FAILED, CommandError, HardExit, complain, exit_code, forget_stdout
+from .interrupts import Interrupts
+from .jsonlines import JsonLines, open_events
+from .options import Options, agent_of
+from .view import Plain, View, show, view_on
+
+OUTPUT_CLOSED = "output_closed"
+"""The reason of a cancel because nobody reads standard output any more: a run that nobody sees is not paid for."""
+
+NOTHING_GIVEN = Options()
+
+
+def run(task: str, /, *, options: Options = NOTHING_GIVEN) -> int:
+    """Give a task to an agent and supervise it.
+
+    Ctrl-C ends the run after the current turn; again: now; a third time: without waiting for anything.
+
+    Parameters
+    ----------
+    task:
+        What is to be done, in words; - reads it from standard input.
+    """
+    text = (sys.stdin.read() if task == "-" else task).strip()
+    if not text:
+        raise CommandError('the task is empty: watchkeeper run "What is to be done"')
+    agent = agent_of(options)
+    quiet_reports()
+    interrupts = Interrupts()
+    with contextlib.ExitStack() as stack:
+        performance = Performance(options, interrupts, stack)
+        stack.enter_context(interrupts.installed())
+        code: int = anyio.run(performance.perform, agent, text, backend=options.backend)
+    if performance.hard_exit is not None:
+        performance.hard_exit.disarm()
+    return code
+
+
+class Performance:
+    """One supervised run with what watches it: the view, the events, the signals."""
+
+    def __init__(self, options: Options, interrupts: Interrupts, stack: contextlib.ExitStack) -> None:
+        self._interrupts = interrupts
+        self._json = options.json
+        self._file = stack.enter_context(open_events(options.events)) if options.events is not None else None
+        self._view = View() if options.json else view_on(sys.stdout)
+        self._lost = False
+        self._cancel: Callable[[str], object] = lambda reason: None
+        self.hard_exit: HardExit | None = None
+
+    async def perform(self, agent: Agent, task: str) -> int:
+        """Start the run and see it through to its end; the exit code. Leaves nothing behind that could hold up the
+        process: what does not stop is left to a hard exit."""
+        async with Supervisor() as supervisor:
+            run = await supervisor.start(agent, task)
+            self._cancel = run.cancel
+            self._interrupts.watch(run)
+            async with anyio.create_task_group() as tasks:
+                if self._file is not None:
+                    tasks.start_soon(JsonLines(self._file, "events", self._file_failed).follow, run)
+                if self._json:
+                    out = JsonLines(sys.stdout.buffer, "stdout", self._stdout_failed, safe=sys.stdout.isatty())
+                    tasks.start_soon(out.follow, run)
+                tasks.start_soon(self._show, run)
+                outcome = await run.wait()
+            code = self._tell(agent, outcome)
+            self.hard_exit = HardExit(code)
+            self.hard_exit.arm()
+        return code
+
+    async def _show(self, run: Run) -> None:
+        try:
+            await show(run, self._view)
+        except OSError as error:
+            self._stdout_failed(error)
+
+    def _tell(self, agent: Agent, outcome: Outcome) -> int:
+        lines = [*epilogue(outcome)]
+        try:
+            (Plain(sys.stderr) if self._json else self._view).print(lines)
+        except OSError as error:
+            self._stdout_failed(error)
+        if outcome.reason in ("model_unavailable", "model_refused"):
+            complain(_remedy(agent.model, outcome))
+        return FAILED if self._lost and not exit_code(outcome) else exit_code(outcome)
+
+    def _stdout_failed(self, error: OSError) -> None:
+        forget_stdout()
+        self._view = View()
+        self._cancel(OUTPUT_CLOSED)
+
+    def _file_failed(self, error: OSError) -> None:
+        self._lost = True
+        complain(f"--events: not all events could be written: {error.strerror or error}")
+
+
+def _remedy(model: Model, outcome: Outcome) -> str:
+    where = getattr(model, "provider", None) or "the server"
+    if outcome.reason == "model_unavailable":
+        return f"{where} did not answer: check that it runs, and --base-url (it usually ends in /v1)"
+    return f"{where} refused the request: check --model, --base-url and the key (OPENAI_API_KEY)"
+
+
+def quiet_reports() -> None:
+    """What a supervisor reports to its operator stands in the view, the epilogue and the events already."""
+    import structlog
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
