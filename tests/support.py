@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+
+import anyio
 
 from watchkeeper import Agent, Event, Outcome, Run, Supervisor
 from watchkeeper.testing import ScriptedModel, VirtualSeams
@@ -37,3 +40,18 @@ def of(events: Iterable[Event], kind: type[E]) -> list[E]:
 
 def scripted(*steps: Any, **settings: Any) -> ScriptedModel:
     return ScriptedModel(steps, **settings)
+
+
+async def cancelled_error() -> BaseException:
+    """An instance of the back end's cancelled class that comes from nobody's cancel."""
+    if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
+        return asyncio.CancelledError()
+    import trio
+
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as error:
+            return error
+    raise AssertionError("the scope was cancelled")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support import facts, of, scripted, supervised
+from support import cancelled_error, facts, of, scripted, supervised
 
 from watchkeeper import Agent, Limits, Run, RunEndedError, tool, writes
 from watchkeeper.messages import (
@@ -309,13 +308,7 @@ async def test_own_raised_cancelled_class_is_the_tools_error() -> None:
 
     @tool(effect="reads")
     async def odd() -> str:
-        raise cancelled_class()
-
-    def cancelled_class() -> BaseException:
-        kind = anyio.get_cancelled_exc_class()
-        if kind is asyncio.CancelledError:
-            return kind()
-        return kind._create(source="shutdown") if False else _trio_cancelled()
+        raise await cancelled_error()
 
     async with supervised() as supervisor:
         run = await supervisor.start(
@@ -325,21 +318,6 @@ async def test_own_raised_cancelled_class_is_the_tools_error() -> None:
         check_end(run, await facts(run))
     assert outcome.status == "completed"
     assert [record.kind for record in outcome.calls] == ["failed", "finished"]
-
-
-def _trio_cancelled() -> BaseException:
-    import trio
-
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        coroutine = trio.lowlevel.checkpoint()
-        try:
-            coroutine.send(None)
-        except trio.Cancelled as error:
-            return error
-        finally:
-            coroutine.close()
-    raise AssertionError("no Cancelled was to be had")
 
 
 async def test_outer_cancel_ends_all_runs_with_outcomes() -> None:

@@ -337,7 +337,7 @@ async def test_output_is_bounded_and_says_so() -> None:
         (0, "0", True),
         (False, "false", True),
         (b"\xff\xfe", "��", True),
-        ("half \ud800", "half ?", True),
+        ("half \ud800", "half �", True),
         (ToolOutput("not there", productive=False, error="not_found"), "not there", False),
         (ToolOutput([], productive=True), "[]", True),
         (ToolOutput("exit 1", error="exit_1"), "exit 1", False),

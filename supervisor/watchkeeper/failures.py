@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
 
 from .errors import ToolError, Transient
 
 SHOWN = 300
 """Characters of an exception's text that a model may read."""
 
+LONGEST = 19_000
+"""Characters of a traceback."""
+
 
 def leaf(failure: BaseException) -> BaseException:
     """The first real failure inside nested groups; cancelled siblings are dropped."""
-    while isinstance(failure, BaseExceptionGroup):
-        real = [one for one in failure.exceptions if not _is_cancelled(one)]
-        failure = (real or list(failure.exceptions))[0]
-    return failure
+    leaves = list(_leaves(failure))
+    return next((one for one in leaves if not _is_cancelled(one)), leaves[0])
 
 
 def holds(failure: BaseException, kind: type[BaseException]) -> bool:
@@ -27,8 +29,7 @@ def holds(failure: BaseException, kind: type[BaseException]) -> bool:
 
 def is_timeout(failure: BaseException) -> bool:
     """A timeout of whatever library, also inside a group."""
-    found = leaf(failure)
-    return isinstance(found, TimeoutError) or type(found).__name__ in ("TooSlowError", "Timeout", "TimeoutException")
+    return any(kind is TimeoutError or kind.__name__ in _TIMEOUTS for kind in type(leaf(failure)).__mro__)
 
 
 def describe(failure: BaseException, hint: str | None) -> tuple[str, str, str | None]:
@@ -50,11 +51,27 @@ def short(failure: BaseException) -> str:
 
 
 def full_text(failure: BaseException) -> str:
-    """The whole of it with its traceback, for people."""
+    """The whole of it with its traceback, for people; of a very long one the begin and the end."""
     try:
-        return "".join(traceback.format_exception(failure))
+        text = "".join(traceback.format_exception(failure))
+        if len(text) <= LONGEST:
+            return text
+        head = LONGEST // 4
+        return f"{text[:head]}\n[… {len(text) - LONGEST} characters left out …]\n{text[head - LONGEST :]}"
     except Exception as error:
         return f"{type(failure).__name__} (its traceback cannot be shown: {type(error).__name__})"
+
+
+_TIMEOUTS = frozenset({"TooSlowError", "Timeout", "TimeoutException", "TimeoutExpired"})
+"""Classes of trio, requests, httpx and subprocess that say the same without being a ``TimeoutError``."""
+
+
+def _leaves(failure: BaseException) -> Iterator[BaseException]:
+    if isinstance(failure, BaseExceptionGroup):
+        for one in failure.exceptions:
+            yield from _leaves(one)
+    else:
+        yield failure
 
 
 def _is_cancelled(failure: BaseException) -> bool:

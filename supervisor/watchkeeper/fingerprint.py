@@ -13,7 +13,11 @@ import msgspec
 from .tools import Tool
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_VARIES = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|(?:/[\w.@-]+){2,}/?|\b\w*\d\w*\b""")
+_FRAME = " \t\r|+-=_"
+"""Drawn around the tracebacks of exception groups."""
+_TAIL = 4000
+_LINE = 400
 SHORT = 64
 """Up to so many bytes a text is its own key: hashing it would cost more and tell less."""
 _LONG = 4096
@@ -55,7 +59,10 @@ def result_key(content: str, tool: Tool | None = None) -> str:
 
 
 def error_signature(code: str, text: str) -> str:
-    """The signature of an error: its code and its last line with numbers masked, so that they need not be equal."""
-    stripped = text.rstrip()
-    line = stripped[stripped.rfind("\n") + 1 :][:200]
-    return f"{code}: {_NUMBER.sub('#', line)}"
+    """The signature of an error: its code and its last line, with what varies from call to call masked.
+
+    Masked are words with digits, paths and what is quoted: two failures of one kind need not be equal.
+    """
+    lines = text.rstrip()[-_TAIL:].split("\n")
+    line = next((bare for line in reversed(lines) if (bare := line.strip(_FRAME))), "")
+    return f"{code}: {_VARIES.sub('#', line[:_LINE])}"

@@ -16,6 +16,8 @@ PRECEDENCE = ("cancel", "ceiling", "budget", "evidence", "finish", "nudge")
 CEILINGS = {"breaker": "breaker", "silence": "silence"}
 """Detectors that are hard ceilings: they stop at once, in every mode, and the reason that they stop with."""
 
+REMEMBERED = 256
+
 REASONS = {"failing": "tool_failing", "arguments": "bad_arguments", **CEILINGS}
 """Reasons of a stop by detector; all others stop with ``loop``."""
 
@@ -37,24 +39,25 @@ def steps_of(thresholds: Thresholds) -> dict[str, Steps]:
 
 
 class Ladder:
-    """Decides for each finding on one action or none. One step at a time for each pattern; each step once.
+    """Decides for each finding on one action or none. One step at a time for each subject; each step once.
 
-    A detector without steps of its own (a third party's) climbs by the steps of ``equal``. A pattern whose count has
-    fallen begins anew.
+    A detector without steps of its own (a third party's) climbs by the steps of ``equal``. What has ended and begins
+    again (another onset, or a lower count) climbs anew. Contexts are apart.
     """
 
     def __init__(self, steps: Mapping[str, Steps], mode: GuardMode = "enforce") -> None:
         self._steps = steps
         self._mode = mode
-        self._climbed: dict[tuple[str, str], tuple[int, int]] = {}
+        self._climbed: dict[tuple[str, str, str], tuple[int, int, int]] = {}
+        """By context, detector and subject: the rung, and count and onset of the last finding. The oldest first."""
 
-    def judge(self, finding: Finding) -> Action | None:
+    def judge(self, finding: Finding, context: str = "main") -> Action | None:
         if finding.detector in CEILINGS:
             return "stop"
         steps = self._steps.get(finding.detector) or self._steps["equal"]
-        name = (finding.detector, ",".join(finding.keys) or finding.pattern)
-        rung, count = self._climbed.get(name, (0, 0))
-        if finding.count < count:
+        name = (context, finding.detector, finding.subject or ",".join(finding.keys) or finding.pattern)
+        rung, count, onset = self._climbed.pop(name, (0, 0, 0))
+        if finding.count < count or finding.onset != onset:
             rung = 0
         action: Action | None = None
         if self._mode != "observe":
@@ -69,14 +72,14 @@ class Ladder:
                 if finding.count >= at and (step == "nudge" or self._mode == "enforce"):
                     action, rung = step, index
                 break
-        self._climbed[name] = (rung, finding.count)
-        if len(self._climbed) > 256:
+        self._climbed[name] = (rung, finding.count, finding.onset)
+        if len(self._climbed) > REMEMBERED:
             self._climbed.pop(next(iter(self._climbed)))
         return action
 
     def standing(self) -> dict[str, tuple[int, int]]:
         """By detector: the highest rung climbed so far (0 none, 1 nudge, 2 block, 3 stop) and the count there."""
         best: dict[str, tuple[int, int]] = {}
-        for (detector, _), stand in self._climbed.items():
-            best[detector] = max(best.get(detector, (0, 0)), stand)
+        for (_, detector, _), (rung, count, _) in self._climbed.items():
+            best[detector] = max(best.get(detector, (0, 0)), (rung, count))
         return best

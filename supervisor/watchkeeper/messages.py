@@ -95,7 +95,7 @@ class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What climbs the ladder as one thing; None: the keys, or the pattern where there are none."""
     tool: str | None = None
     onset: int = 0
-    """Number of the event with which it began."""
+    """Number of the event with which it began: another number is another episode, which climbs the ladder anew."""
     known: str | None = None
     """What is already known (the earlier result), bounded, for the message to the model."""
 

@@ -71,7 +71,7 @@ PROFILES: dict[str, Profile] = {
             refuse_equal=2,
             writers_alone=True,
             limits=Limits(finish_turns=3, pushbacks=2),
-            thresholds=Thresholds(failing=Steps(None, None, 3)),
+            thresholds=Thresholds(failing=Steps(None, None, 3), failing_in_any_way=True),
         ),
         Profile(
             name="demo",

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 
 def report(event: str, **fields: Any) -> None:
     import structlog
 
-    structlog.get_logger("watchkeeper").warning(event, **fields)
+    if structlog.is_configured():
+        logger = structlog.get_logger("watchkeeper")
+    else:
+        # Nobody has said where log lines go: not where data goes.
+        logger = structlog.wrap_logger(structlog.PrintLogger(sys.stderr))
+    logger.warning(event, **fields)

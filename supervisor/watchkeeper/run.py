@@ -12,6 +12,7 @@ import anyio.abc
 import anyio.streams.memory
 import msgspec
 
+from . import failures
 from .agent import Agent
 from .budget import Budget
 from .errors import RunEndedError
@@ -287,6 +288,10 @@ class Run:
             if self.executor is not None:
                 self.executor.cancel(ending.reason)
         self.notify()
+
+    def crashed(self, error: Exception) -> None:
+        """An actor has failed, by a defect of ours or of what the host gave it: the run ends, and no other notices."""
+        self.end(Ending("failed", "crash", cause=failures.full_text(error)))
 
     def rule(self, verdict: Verdict, cause: int) -> None:
         """Carry out a verdict of the watchdog. Nothing is done to a run that is ending already."""

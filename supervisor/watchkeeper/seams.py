@@ -61,7 +61,7 @@ class Seams:
         return self._random.random()
 
     def new_id(self, prefix: str = "") -> str:
-        """A sortable id: milliseconds since the epoch and 50 random bits, 20 characters of base 32 after the prefix."""
+        """A sortable id: milliseconds since the epoch and 52 random bits, 20 characters of base 32 after the prefix."""
         number = (int(self.wall() * 1000) & (1 << 48) - 1) << 52 | self._random.getrandbits(52)
         return prefix + "".join(_ALPHABET[number >> shift & 31] for shift in range(95, -5, -5))
 

@@ -12,7 +12,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from . import failures, plugins, reports
+from . import plugins, reports
 from .actors.agent import AgentActor
 from .actors.executor import Batch, Executor
 from .actors.watchdog import Watchdog
@@ -172,7 +172,7 @@ class Supervisor:
             run.end(Ending("cancelled", "supervisor_closed"))
             raise
         except Exception as error:
-            run.end(Ending("failed", "crash", cause=failures.full_text(error)))
+            run.crashed(error)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._wind_up(run)
@@ -255,7 +255,7 @@ class Supervisor:
                 async with batches:
                     result = await run.actor.run(batches)
             except Exception as error:
-                run.end(Ending("failed", "crash", cause=failures.full_text(error)))
+                run.crashed(error)
             else:
                 if isinstance(result, Answer):
                     run.end(Ending("completed", "answer", answer=result.text, forced=result.forced))
@@ -270,7 +270,7 @@ class Supervisor:
                 async with batches:
                     await run.executor.run(batches)
             except Exception as error:
-                run.end(Ending("failed", "crash", cause=failures.full_text(error)))
+                run.crashed(error)
 
     async def _watch(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
         # It must see the end of a cancelled run: shielded, with a deadline that _wind_up sets.
@@ -278,7 +278,7 @@ class Supervisor:
             try:
                 await watchdog.run(reader)
             except Exception as error:
-                run.end(Ending("failed", "crash", cause=failures.full_text(error)))
+                run.crashed(error)
             finally:
                 reader.close()
 
@@ -465,8 +465,12 @@ class Supervisor:
 
     def _loop_blocked(self, seconds: float, frame: str) -> None:
         reports.report("loop_blocked", seconds=round(seconds, 3), frame=frame)
+        now = self.seams.clock()
         for run in self.runs.values():
-            if run.executor is not None and run.executor.doing() and not run.log.closed:
+            if run.executor is None or run.log.closed:
+                continue
+            # The call that held the loop has ended by now, as a rule: what a run has just done counts too.
+            if run.executor.doing() or now - run.log.began - run.log.last_t < seconds:
                 run.log.append(LoopBlocked, seconds=seconds, frame=frame)
 
 

@@ -42,6 +42,8 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     """Rounds in a row in which one tool failed with one error signature. Good runs: same error class 2 / 5 / 6 in a
     row; 85 % of transient errors heal within two retries; three failures of one tool in a row happen in 2 % of good
     runs, eight in none."""
+    failing_in_any_way: bool = False
+    """Count failures of a tool in a row whatever the error, instead of those of one signature."""
 
     arguments: Steps = Steps(4, None, 5)
     """Bad arguments for one tool, rounds in a row: three tries to mend them, then a word, then the end."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from support import facts, of, supervised
 
+from support import facts, of, supervised
 from watchkeeper import Agent, Event, Outcome, Run, Tool
 from watchkeeper.log import Gap
 from watchkeeper.messages import (

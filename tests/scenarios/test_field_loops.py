@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 from stage import Ran, ended, play, stubborn, varying
-from support import scripted, supervised
 
+from support import scripted, supervised
 from watchkeeper import Agent, Limits, Run, Supervisor, ToolError, ToolOutput, tool
 from watchkeeper.detect.judge import Judge
 from watchkeeper.messages import ModelRequested, Nudged, Reminded, RunEnded
@@ -111,9 +111,7 @@ async def test_loop_10_something_ends_every_run_by_default() -> None:
     turns = await play(Agent(varying(lambda n: [("look", {"what": str(n)})]), [look]))
     time = await play(Agent(varying(lambda n: [("slow", {"n": n})]), [slow]))
     repeats = await play(Agent(stubborn(("look", {"what": "a"})), [look]))
-    calls = await play(
-        Agent(varying(lambda n: [("look", {"what": str(next(numbers))}) for _ in range(300)]), [look])
-    )
+    calls = await play(Agent(varying(lambda n: [("look", {"what": str(next(numbers))}) for _ in range(300)]), [look]))
     assert [ran.end[1] for ran in (turns, time, repeats, calls)] == ["turns", "time", "loop", "calls"]
     assert (turns.outcome.turns, time.outcome.seconds, repeats.executed, calls.executed) == (23, 1800, 5, 1000)
     defaults = PROFILES["default"].limits
@@ -277,4 +275,3 @@ async def test_turn_05_a_call_although_tools_are_off() -> None:
     assert "1 tool call" in ran.outcome.message
     assert [event.about for event in ran.of(Reminded)] == ["finish_turns"]
     assert len(ran.of(ModelRequested)) == 4
-

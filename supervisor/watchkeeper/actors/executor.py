@@ -6,7 +6,7 @@ import contextvars
 import inspect
 import types
 from collections import deque
-from collections.abc import AsyncIterable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from ..current import HERE, Here
 from ..errors import Transient
 from ..fingerprint import call_key, result_key
 from ..guards.guard import CallGuard
+from ..history import OPEN
 from ..locks import Grip, Locks
 from ..messages import (
     Call,
@@ -300,7 +301,11 @@ class Executor:
             try:
                 count = 0
                 while self._ready and not scope.cancel_called and self._why is None:
-                    await self._call(self._ready.popleft(), scope)
+                    slot = self._ready.popleft()
+                    try:
+                        await self._call(slot, scope)
+                    except Exception as error:
+                        self._crashed(slot, error)
                     count += 1
                     if count % CHECKPOINT == 0:
                         await anyio.lowlevel.checkpoint()
@@ -310,6 +315,12 @@ class Executor:
                 self._workers -= 1
                 self._check_quiet()
         self._spawn()
+
+    def _crashed(self, slot: Slot, error: Exception) -> None:
+        """Not the tool has failed but something around it, such as a host's wording: this run ends, no other notices."""
+        result = Result(slot.call_id, slot.tool.name, "abandoned", OPEN, error="crash", by="crash")
+        self._settle(slot, result, detail=failures.full_text(error))
+        self._run.crashed(error)
 
     async def _call(self, slot: Slot, scope: anyio.CancelScope) -> None:
         if slot.settled:
@@ -339,8 +350,11 @@ class Executor:
             self._raised(slot, scope, failure)
         else:
             self._finish(slot, value)
+        if slot.deadline is not None and not scope.cancel_called:
+            scope.deadline = float("inf")
 
-    async def _attempt(self, slot: Slot, scope: anyio.CancelScope, attempt: int) -> Any:
+    def _attempt(self, slot: Slot, scope: anyio.CancelScope, attempt: int) -> Awaitable[Any]:
+        """Start one attempt at the call; what it returns is to be awaited."""
         tool = slot.tool
         self._log.append(
             CallStarted, slot=slot.slot, call_id=slot.call_id, tool=tool.name, attempt=attempt, timeout=tool.timeout
@@ -349,18 +363,16 @@ class Executor:
         context.run(HERE.set, Here(self._run, slot.call_id, tool.name, slot.key, attempt))
         slot.deadline = None
         suspended = partial(self._suspended, slot, scope)
-        try:
-            if tool.is_async:
-                slot.coroutine = tool.function(**slot.values)
-                return await _in_context(context, slot.coroutine, suspended)
-            suspended()
-            value = await self._threads.run(
-                partial(tool.function, **slot.values), context, partial(self._abandoned_thread, slot)
-            )
-            return await _in_context(context, _awaiting(value), suspended) if inspect.isawaitable(value) else value
-        finally:
-            if slot.deadline is not None and not scope.cancel_called:
-                scope.deadline = float("inf")
+        if not tool.is_async:
+            return self._in_thread(slot, context, suspended)
+        slot.coroutine = tool.function(**slot.values)
+        return _in_context(context, slot.coroutine, suspended)
+
+    async def _in_thread(self, slot: Slot, context: contextvars.Context, suspended: Callable[[], None]) -> Any:
+        suspended()
+        function = partial(slot.tool.function, **slot.values)
+        value = await self._threads.run(function, context, partial(self._abandoned_thread, slot))
+        return await _in_context(context, _awaiting(value), suspended) if inspect.isawaitable(value) else value
 
     def _suspended(self, slot: Slot, scope: anyio.CancelScope) -> None:
         """The call waits for the first time: only now it needs a deadline, and others may need a worker.

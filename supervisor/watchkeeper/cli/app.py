@@ -56,4 +56,9 @@ def start(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         complain("interrupted")
         return CANCELLED
+    except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt) is None:
+            raise
+        complain("interrupted")
+        return CANCELLED
     return code if isinstance(code, int) else COMPLETED

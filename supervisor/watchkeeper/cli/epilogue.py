@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..messages import Outcome
 from .narrator import INDENT, Line, Style, line
-from .printable import duration, one_line, printable
+from .printable import count, duration, one_line, printable
 
 _STYLES: dict[str, Style] = {"completed": "good", "failed": "bad", "stopped": "warn", "cancelled": "warn"}
 NOT_EXECUTED = ("refused", "denied", "not_run")
@@ -17,10 +17,11 @@ def epilogue(outcome: Outcome) -> Iterator[Line]:
     """The outcome in lines, the answer last but for the costs."""
     style = _STYLES.get(outcome.status, "warn")
     yield Line(
-        ((f"{outcome.status} ({one_line(outcome.reason, 60)}) ", style), (one_line(outcome.message, 700), "plain"))
+        ((f"{outcome.status} ({one_line(outcome.reason, 60)}) ", style), (one_line(outcome.message, 700), "plain")),
+        wrap=True,
     )
     if outcome.cause:
-        yield line(f"{INDENT}cause: {one_line(outcome.cause.rstrip().rpartition(chr(10))[2], 300)}", "bad")
+        yield line(f"{INDENT}cause: {one_line(outcome.cause.rstrip().rpartition(chr(10))[2], 300)}", "bad", wrap=True)
     if outcome.answer is not None:
         yield line("forced answer, because a limit was near:" if outcome.forced else "answer:", "head")
         yield from _block(outcome.answer)
@@ -31,11 +32,11 @@ def epilogue(outcome: Outcome) -> Iterator[Line]:
         yield line("answers that were not accepted, because nothing they rest on was found in this run:", "head")
         for text in outcome.rejected:
             yield line(f"{INDENT}– {one_line(text, 160)}", "dim")
-    yield line(spend(outcome), "dim")
+    yield line(spend(outcome), "dim", wrap=True)
     skipped = Counter((call.tool, call.kind) for call in outcome.calls if call.kind in NOT_EXECUTED)
     if skipped:
         named = ", ".join(f"{one_line(tool, 40)} ×{n} ({kind})" for (tool, kind), n in skipped.most_common(8))
-        yield line(f"not executed: {named}", "warn")
+        yield line(f"not executed: {named}", "warn", wrap=True)
     for call in outcome.calls:
         if call.kind == "abandoned":
             yield line(
@@ -49,13 +50,13 @@ def spend(outcome: Outcome) -> str:
     """What a run cost, in one line."""
     usage, kinds = outcome.usage, Counter(call.kind for call in outcome.calls)
     refused = kinds["refused"] + kinds["denied"]
-    calls = f"{len(outcome.calls)} calls" + (f" ({refused} refused)" if refused else "")
+    calls = count(len(outcome.calls), "call") + (f" ({refused} refused)" if refused else "")
     about = "about " if usage.estimated else ""
     tokens = f"{about}{usage.total:,} tokens ({usage.input_tokens:,} in, {usage.output_tokens:,} out)"
     cancel = f", cancelled in {duration(outcome.cancel_seconds)}" if outcome.cancel_seconds is not None else ""
-    return f"{outcome.turns} turns, {calls}, {tokens}, {duration(outcome.seconds)}{cancel}"
+    return f"{count(outcome.turns, 'turn')}, {calls}, {tokens}, {duration(outcome.seconds)}{cancel}"
 
 
 def _block(text: str) -> Iterator[Line]:
     for one in printable(text).strip("\n").split("\n"):
-        yield line(f"{INDENT}{one}")
+        yield line(f"{INDENT}{one}", wrap=True)

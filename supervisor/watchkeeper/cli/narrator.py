@@ -56,14 +56,16 @@ class Line(NamedTuple):
     """One line in parts, each with its style."""
 
     parts: tuple[tuple[str, Style], ...]
+    wrap: bool = False
+    """Long ones are continued; otherwise they are cut where the screen ends."""
 
     @property
     def text(self) -> str:
         return "".join(text for text, _ in self.parts).rstrip()
 
 
-def line(text: str, style: Style = "plain") -> Line:
-    return Line(((text, style),))
+def line(text: str, style: Style = "plain", *, wrap: bool = False) -> Line:
+    return Line(((text, style),), wrap)
 
 
 class _Shown:
@@ -89,6 +91,7 @@ class Narrator:
         self._calls: dict[str, _Shown] = {}
         self._running = 0
         self._most = 0
+        self._blocked_for = -1
         self._tell: dict[type, Callable[[Any], Iterator[Line]]] = {
             RunStarted: self._run_started,
             UserMessage: self._user_spoke,
@@ -198,7 +201,7 @@ class Narrator:
             yield Line(
                 (
                     (f"{INDENT}{lane}", "dim"),
-                    (f"{one_line(call.tool, 40)} {call.text}  ", "plain"),
+                    (f"{one_line(call.tool, 40)} {call.text}".rstrip() + "  ", "plain"),
                     (f"{_ending(result)}{took}", _style(result)),
                     (f"  {first_line(result.content, SHOWN_RESULT)}" if _worth_showing(result) else "", "dim"),
                 )
@@ -211,9 +214,12 @@ class Narrator:
     # -- verdicts ----------------------------------------------------------------------------------------------------
 
     def _nudged(self, event: Nudged) -> Iterator[Line]:
-        yield line(f"{INDENT}▲ nudged ({event.by}): {first_line(event.text, 110)}", "warn")
+        if event.cause == self._blocked_for:
+            return  # the word that comes with a block
+        yield line(f"{INDENT}▲ nudged ({event.by}): {_headline(event.text)}", "warn")
 
     def _blocked(self, event: Blocked) -> Iterator[Line]:
+        self._blocked_for = event.cause
         tools = [key.removeprefix("tool:") for key in event.keys if key.startswith("tool:")]
         what = f"the tool {', '.join(tools)}" if tools else "this call" if len(event.keys) == 1 else "these calls"
         yield line(f"{INDENT}■ blocked ({event.by}): {what} will not be run any more", "warn")
@@ -224,10 +230,10 @@ class Narrator:
         yield line(f"{INDENT}● stopped ({finding.detector}): {one_line(what, 110)}", "bad")
 
     def _reminded(self, event: Reminded) -> Iterator[Line]:
-        yield line(f"{INDENT}△ reminded ({event.about}): {first_line(event.text, 110)}", "warn")
+        yield line(f"{INDENT}△ reminded ({event.about}): {_headline(event.text)}", "warn")
 
     def _pushed_back(self, event: PushedBack) -> Iterator[Line]:
-        yield line(f"{INDENT}◁ sent back ({event.by}): {first_line(event.text, 110)}", "warn")
+        yield line(f"{INDENT}◁ sent back ({event.by}): {_headline(event.text)}", "warn")
 
     def _overrun(self, event: Overrun) -> Iterator[Line]:
         yield line(f"{INDENT}✗ a reply cost {event.over:g} {event.dimension} more than was set aside", "bad")
@@ -269,6 +275,11 @@ class Narrator:
 
     def _child_ended(self, event: ChildEnded) -> Iterator[Line]:
         yield line(f"{INDENT}sub-agent {event.child}: {event.status} ({event.reason}), {event.calls} calls", "dim")
+
+
+def _headline(text: str) -> str:
+    """What happened, out of a message to the model; the rest of it is for the model."""
+    return one_line(text.partition("\n")[0], 110)
 
 
 def _calls_named(tools: Sequence[str]) -> str:

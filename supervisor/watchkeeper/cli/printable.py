@@ -56,6 +56,11 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // 60)} min {int(seconds % 60)} s"
 
 
+def count(number: int, noun: str) -> str:
+    """``1 call``, ``1,234 calls``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def safe_json(line: bytes) -> bytes:
     """A line of JSON that may be shown on a terminal: the same value, with what JSON lets through as escapes."""
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", line.decode()).encode()

@@ -69,10 +69,16 @@ class Terminal(View):
         self._live = None
 
     def print(self, lines: Iterable[Line]) -> None:
+        from rich.console import Group
         from rich.text import Text
 
-        for one in lines:
-            self._console.print(Text.assemble(*((text, STYLES[style]) for text, style in one.parts)))
+        texts = [
+            Text.assemble(
+                *((text, STYLES[style]) for text, style in one.parts), no_wrap=not one.wrap, overflow="ellipsis"
+            )
+            for one in lines
+        ]
+        self._console.print(Group(*texts))
 
     def picture(self, lines: Sequence[str]) -> None:
         from rich.text import Text

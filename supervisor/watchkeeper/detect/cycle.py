@@ -9,52 +9,55 @@ from ..messages import Finding
 from ..thresholds import PERIODS, Thresholds
 from .round import Ring, Round
 
+SHOWN = 64
+"""Calls of a lap that a finding names."""
+
 
 class Cycle:
     """For each period the number of rounds in a row that equal the one a period before; the smallest period wins.
 
-    Constant work a round: eight comparisons. A streak of equal rounds (period 1) is not a cycle. A cycle in which any
-    result changes in each lap is not seen as one: what changes may be progress.
+    Constant work a round: seven comparisons. A streak of equal rounds (period 1) is not a cycle. A cycle in which any
+    result changes in each lap is not seen as one: what changes may be progress. Nor is one with a poll in it: waiting
+    between two looks is how one polls, and polls have a patience of their own.
     """
 
     name = "cycle"
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._polls = polls
-        self._rounds: deque[Round] = deque(maxlen=PERIODS[-1])
+        self._rounds: deque[Round] = deque(maxlen=PERIODS[-1] + 1)
         self._matched = dict.fromkeys(PERIODS, 0)
+        self._onsets = dict.fromkeys(PERIODS, 0)
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
-        rounds = self._rounds
-        constant = bool(rounds) and rounds[-1].fingerprint == round.fingerprint
-        found: tuple[int, int] | None = None
-        for period in PERIODS:
-            if len(rounds) >= period and rounds[-period].fingerprint == round.fingerprint:
-                self._matched[period] += 1
-                laps, rest = divmod(self._matched[period] + period, period)
-                if found is None and rest == 0 and laps >= 2 and not constant:
-                    found = period, laps
-            else:
-                self._matched[period] = 0
+        rounds, matched, fingerprint = self._rounds, self._matched, round.fingerprint
         rounds.append(round)
-        if found is None:
-            return ()
-        period, laps = found
-        lap = list(rounds)[-period:]
-        if len({one.fingerprint for one in lap}) < 2 or all(
-            pair.tool in self._polls for one in lap for pair in one.pairs
-        ):
-            return ()
+        found: Finding | None = None
+        for period in PERIODS:
+            if len(rounds) <= period or rounds[-1 - period].fingerprint != fingerprint:
+                matched[period] = 0
+                continue
+            matched[period] += 1
+            if matched[period] == 1:
+                self._onsets[period] = rounds[-1 - period].first.n
+            if found is None and matched[period] % period == 0:
+                found = self._lap(period)
+        return () if found is None else (found,)
+
+    def _lap(self, period: int) -> Finding | None:
+        lap = list(self._rounds)[-period:]
+        if all(one.fingerprint == lap[0].fingerprint for one in lap):
+            return None
         pairs = [pair for one in lap for pair in one.pairs]
-        return (
-            Finding(
-                detector=self.name,
-                pattern=f"cycle of {period}",
-                count=laps,
-                calls=tuple(pair.call_id for pair in pairs),
-                # The order within the lap depends on where it is cut: the keys are named in an order of their own.
-                keys=tuple(sorted({pair.key for pair in pairs})),
-                tool=" → ".join(one.first.tool for one in lap),
-                onset=lap[0].first.n,
-            ),
+        if any(pair.tool in self._polls for pair in pairs):
+            return None
+        return Finding(
+            detector=self.name,
+            pattern=f"cycle of {period}",
+            count=self._matched[period] // period + 1,
+            calls=tuple(pair.call_id for pair in pairs[-SHOWN:]),
+            # The order within the lap depends on where it is cut: the keys are named in an order of their own.
+            keys=tuple(sorted({pair.key for pair in pairs})),
+            tool=" → ".join(one.first.tool for one in lap),
+            onset=self._onsets[period],
         )

@@ -44,7 +44,7 @@ class Equal:
                         keys=(pair.key,),
                         tool=pair.tool,
                         onset=onset,
-                        known=ring.last_result.get(pair.key, ("", ""))[1],
+                        known=ring.last_result[pair.key][1] if pair.key in ring.last_result else pair.content,
                     )
                 )
         self._streaks = now

@@ -16,11 +16,13 @@ class EqualAny:
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._polls = polls
-        self._tell = min(step for step in (thresholds.equal_any.nudge, thresholds.equal_any.stop, 2**31) if step)
+        steps = thresholds.equal_any
+        self._tell = min((at for at in (steps.nudge, steps.block, steps.stop) if at is not None), default=2**31)
         self._streaks: dict[str, tuple[int, int, tuple[str, ...]]] = {}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
-        before, now = self._streaks, {}
+        before = self._streaks
+        now: dict[str, tuple[int, int, tuple[str, ...]]] = {}
         findings = []
         for pair in round.pairs:
             if pair.tool in self._polls:

@@ -6,58 +6,87 @@ from collections.abc import Iterable
 
 from ..messages import Finding
 from ..thresholds import Thresholds
-from .round import Ring, Round
+from .round import Pair, Ring, Round
+
+REMEMBERED = 64
 
 
 class Failing:
     """Rounds in a row in which every call of a tool failed with one error signature.
 
-    "Not found" and a non-zero exit are results, not failures. A round without the tool changes nothing; a success or
-    another error of it ends the streak. Calls that a block of ours refuses go on counting.
+    "Not found" and a non-zero exit are results, not failures. A round without the tool changes nothing, and neither
+    does one in which no call of it ran; a success or another error of it ends the streak. Calls that a block of ours
+    refuses go on counting.
     """
 
     name = "failing"
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
-        self._streaks: dict[str, tuple[str, int, int, tuple[str, ...], tuple[str, ...], str]] = {}
+        self._in_any_way = thresholds.failing_in_any_way
+        self._streaks: dict[str, _Streak] = {}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
-        tools: dict[str, list[int]] = {}
-        for index, pair in enumerate(round.pairs):
-            if pair.signature is not None or pair.tool in self._streaks:
-                tools.setdefault(pair.tool, []).append(index)
+        streaks = self._streaks
+        tools: dict[str, list[Pair]] = {}
+        for pair in round.pairs:
+            if pair.signature is not None or pair.tool in streaks:
+                tools.setdefault(pair.tool, []).append(pair)
         findings = []
-        for tool, places in tools.items():
-            pairs = [round.pairs[place] for place in places]
-            signature, count, onset, calls, keys, known = self._streaks.get(tool, ("", 0, pairs[0].n, (), (), ""))
-            signatures = {pair.signature for pair in pairs if not pair.refused}
-            if not signatures and count:
-                pass  # all refused by us: the streak goes on
-            elif len(signatures) == 1 and (only := next(iter(signatures))) is not None:
-                if only != signature:
-                    signature, count, onset, calls, keys = only, 0, pairs[0].n, (), ()
-                known = next(pair.content for pair in pairs if pair.signature == only)
-            else:
-                self._streaks.pop(tool, None)
-                continue
-            count += 1
-            calls = (*calls[-7:], pairs[0].call_id)
-            keys = tuple(dict.fromkeys((*keys[-7:], *(pair.key for pair in pairs))))
-            self._streaks[tool] = (signature, count, onset, calls, keys, known)
-            if count > 1:
-                findings.append(
-                    Finding(
-                        detector=self.name,
-                        pattern=f"one error: {signature[:120]}",
-                        count=count,
-                        calls=calls,
-                        # One call that fails is blocked by its key; a tool that fails whatever it gets, by its name.
-                        keys=(f"tool:{tool}",) if len(keys) > 1 else keys,
-                        tool=tool,
-                        onset=onset,
-                        known=known,
-                    )
-                )
-        while len(self._streaks) > 64:
-            self._streaks.pop(next(iter(self._streaks)))
+        for tool, pairs in tools.items():
+            streak = self._follow(tool, pairs)
+            if streak is not None and streak.count > 1:
+                findings.append(self._finding(tool, streak))
+        while len(streaks) > REMEMBERED:
+            streaks.pop(next(iter(streaks)))
         return findings
+
+    def _follow(self, tool: str, pairs: list[Pair]) -> _Streak | None:
+        """The streak of the tool after this round, if the round was one more of it."""
+        streak = self._streaks.pop(tool, None)
+        ran = [pair for pair in pairs if pair.ran]
+        if not ran:
+            if streak is None:
+                return None
+            self._streaks[tool] = streak
+            if not any(pair.refused for pair in pairs):
+                return None
+        else:
+            signatures = {pair.signature for pair in ran}
+            if None in signatures or (len(signatures) > 1 and not self._in_any_way):
+                return None
+            signature = "any" if self._in_any_way else ran[0].signature
+            if streak is None or streak.signature != signature:
+                streak = _Streak(signature, pairs[0].n)
+            self._streaks[tool] = streak
+            streak.shown, streak.known = ran[0].signature or "", ran[0].content
+        streak.count += 1
+        streak.calls = (*streak.calls[-7:], pairs[0].call_id)
+        streak.keys = tuple(dict.fromkeys((*streak.keys[-7:], *(pair.key for pair in pairs))))
+        return streak
+
+    def _finding(self, tool: str, streak: _Streak) -> Finding:
+        return Finding(
+            detector=self.name,
+            pattern=f"failing: {streak.shown[:120]}",
+            count=streak.count,
+            calls=streak.calls,
+            # One call that fails is blocked by its key; a tool that fails whatever it gets, by its name.
+            keys=(f"tool:{tool}",) if len(streak.keys) > 1 else streak.keys,
+            subject=tool,
+            tool=tool,
+            onset=streak.onset,
+            known=streak.known,
+        )
+
+
+class _Streak:
+    __slots__ = ("calls", "count", "keys", "known", "onset", "shown", "signature")
+
+    def __init__(self, signature: str | None, onset: int) -> None:
+        self.signature = signature
+        self.onset = onset
+        self.count = 0
+        self.calls: tuple[str, ...] = ()
+        self.keys: tuple[str, ...] = ()
+        self.shown = ""
+        self.known = ""

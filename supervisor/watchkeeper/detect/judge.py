@@ -34,6 +34,9 @@ BUILT_IN: tuple[Factory, ...] = (Equal, EqualAny, Cycle, Poll, Failing, BadArgum
 """The detectors of this package, in the order in which they are asked."""
 
 FAILURES = ("failed", "timed_out")
+TURNED_AWAY = ("refused", "denied")
+CONTEXTS = 64
+"""Agent contexts that are followed at once."""
 
 
 class Judged:
@@ -49,13 +52,9 @@ class Judged:
 class _Desk:
     """The detectors of one agent context, their ring, and the round that is not whole yet."""
 
-    def __init__(
-        self, factories: Iterable[Factory], thresholds: Thresholds, polls: frozenset[str], off: set[str]
-    ) -> None:
-        self.ring = Ring(thresholds.window)
-        self.detectors: list[Detector] = [
-            detector for detector in (make(thresholds, polls) for make in factories) if detector.name not in off
-        ]
+    def __init__(self, detectors: list[Detector], window: int) -> None:
+        self.ring = Ring(window)
+        self.detectors = detectors
         self.expected = 0
         self.open = 0
         self.ended: list[CallEnded] = []
@@ -83,6 +82,8 @@ class Judge:
         self._wording = wording or Wording()
         self._polls: frozenset[str] = frozenset()
         self._off: set[str] = set()
+        self._failed: list[tuple[str, str]] = []
+        """Detectors that could not be made, until it is reported."""
         self._desks: dict[str, _Desk] = {}
         self._blocked: set[str] = set()
         self._fold: dict[type, Callable[[Any], Judged | None]] = {
@@ -113,10 +114,24 @@ class Judge:
     def _desk(self, context: str) -> _Desk:
         desk = self._desks.get(context)
         if desk is None:
-            desk = self._desks[context] = _Desk(self._factories, self._thresholds, self._polls, self._off)
-            if len(self._desks) > 64:
+            desk = self._desks[context] = _Desk(self._make(), self._thresholds.window)
+            if len(self._desks) > CONTEXTS:
                 self._desks.pop(next(iter(self._desks)))
         return desk
+
+    def _make(self) -> list[Detector]:
+        detectors = []
+        for make in self._factories:
+            try:
+                detector = make(self._thresholds, self._polls)
+                if detector.name not in self._off:
+                    detectors.append(detector)
+            except Exception as error:
+                self._factories = tuple(other for other in self._factories if other is not make)
+                name = str(getattr(make, "name", None) or getattr(make, "__name__", repr(make)))
+                self._off.add(name)
+                self._failed.append((name, f"{type(error).__name__}: {error}"))
+        return detectors
 
     def _started(self, event: RunStarted) -> None:
         self._polls = frozenset(event.polls)
@@ -131,13 +146,17 @@ class Judge:
             desk.ended, desk.open, desk.expected = old.ended, old.open, old.expected
 
     def _replied(self, event: ModelReplied) -> None:
-        self._desk(event.context).expected = len(event.calls) if event.stored else 0
+        desk = self._desk(event.context)
+        desk.expected = len(event.calls) if event.stored else 0
+        if desk.ended or desk.open:  # what is left of a turn that was broken off belongs to no round
+            desk.ended, desk.open = [], 0
 
     def _proposed(self, event: CallProposed) -> None:
         self._desk(event.context).open += 1
 
     def _ended(self, event: CallEnded) -> Judged | None:
-        desk = self._desk(event.context)
+        context = event.context
+        desk = self._desk(context)
         desk.open -= 1
         desk.ended.append(event)
         if desk.open > 0 or len(desk.ended) < desk.expected:
@@ -152,16 +171,21 @@ class Judge:
         # The ring holds one pair a kind and round: a parallel fan-out of equal calls is one piece of evidence.
         desk.ring.add(whole.pairs)
         judged = Judged()
-        for detector in list(desk.detectors):
+        if self._failed:
+            judged.failed, self._failed = self._failed, []
+        for detector in desk.detectors:
+            if self._off and detector.name in self._off:
+                continue
             try:
                 findings = list(detector.round(whole, desk.ring))
+                if any(type(finding) is not Finding for finding in findings):
+                    raise TypeError("what it returned is no finding")
             except Exception as error:
-                desk.detectors.remove(detector)
                 self._off.add(detector.name)
                 judged.failed.append((detector.name, f"{type(error).__name__}: {error}"))
                 continue
             for finding in findings:
-                action = self._ladder.judge(finding)
+                action = self._ladder.judge(finding, context)
                 if action is not None and not self._is_known(action, finding, judged):
                     judged.found.append((finding, self._verdict(action, finding)))
                 elif self._mode == "observe":
@@ -187,15 +211,21 @@ class Judge:
         if result.kind in ("cancelled", "abandoned", "not_run"):
             return None
         key = event.key or f"{result.tool}\0{event.arguments}"
-        refused = result.kind == "refused" and result.by in OURS
-        if refused and key in ring.last_result:
+        kind, by = result.kind, result.by
+        refused = kind == "refused" and by in OURS
+        # Equal calls of one batch share what the first one found; from memory answers a guard, in words of its own.
+        reused = result.reused_from is not None and by is not None
+        turned_away = kind in TURNED_AWAY
+        if (refused or reused) and key in ring.last_result:
             compared = ring.last_result[key][0]
+        elif turned_away:
+            compared = f"{kind} {result.error} {by}"  # whatever the message says: seconds left, how often
         else:
             compared = event.result_key or result_key(result.content)
-        pair = Pair(event.n, event.t, result.call_id, result.tool, key, compared, result.kind)
-        pair.error, pair.by, pair.refused = result.error, result.by, refused
+        pair = Pair(event.n, event.t, result.call_id, result.tool, key, compared, kind)
+        pair.error, pair.refused, pair.ran = result.error, refused, not (turned_away or reused)
         pair.content = result.content[:400]
-        if result.kind in FAILURES:
+        if kind in FAILURES:
             pair.signature = error_signature(result.error or result.kind, event.detail or result.content)
         return pair
 

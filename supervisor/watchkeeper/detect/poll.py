@@ -26,7 +26,7 @@ class Poll:
         for pair in round.pairs:
             if pair.tool not in self._polls:
                 continue
-            result, count, onset, since, calls = self._streaks.get(pair.key, ("", 0, pair.n, pair.t, ()))
+            result, count, onset, since, calls = self._streaks.pop(pair.key, ("", 0, pair.n, pair.t, ()))
             if result != pair.result:
                 count, onset, since, calls = 0, pair.n, pair.t, ()
             calls = (*calls[-7:], pair.call_id)

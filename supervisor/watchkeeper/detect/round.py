@@ -12,7 +12,9 @@ OURS = frozenset({"block", "equal"})
 class Pair:
     """One call with its result, as detectors compare them."""
 
-    __slots__ = ("by", "call_id", "content", "error", "key", "kind", "n", "refused", "result", "signature", "t", "tool")
+    __slots__ = (
+        "call_id", "content", "error", "key", "kind", "n", "ran", "refused", "result", "signature", "t", "tool"
+    )  # fmt: skip
 
     def __init__(self, n: int, t: float, call_id: str, tool: str, key: str, result: str, kind: str) -> None:
         self.n = n
@@ -23,9 +25,10 @@ class Pair:
         self.result = result
         self.kind = kind
         self.error: str | None = None
-        self.by: str | None = None
         self.signature: str | None = None
-        """For a failure: the error's class and last line with numbers masked."""
+        """For a failure: the error's class and last line with what varies masked."""
+        self.ran = True
+        """False for a call that was refused, denied, or answered from memory: it says nothing new about the tool."""
         self.refused = False
         """Refused by a rule of ours that repeats what is known."""
         self.content = ""
@@ -60,7 +63,7 @@ class Ring:
         self._pairs: deque[tuple[str, str]] = deque(maxlen=size)
         self._counts: dict[tuple[str, str], int] = {}
         self.last_result: dict[str, tuple[str, str]] = {}
-        """By call key: the last result key, and the content, of a call that was not refused by us. Bounded."""
+        """By call key: the last result key, and the content, of a call that ran; the latest last. Bounded."""
 
     def add(self, pairs: Iterable[Pair]) -> None:
         ring, counts = self._pairs, self._counts
@@ -75,7 +78,8 @@ class Ring:
             both = pair.both
             ring.append(both)
             counts[both] = counts.get(both, 0) + 1
-            if not pair.refused:
+            if pair.ran:
+                self.last_result.pop(pair.key, None)
                 self.last_result[pair.key] = (pair.result, pair.content)
                 if len(self.last_result) > 256:
                     self.last_result.pop(next(iter(self.last_result)))

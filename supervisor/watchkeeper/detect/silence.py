@@ -14,6 +14,7 @@ from ..messages import (
     Paused,
     Resumed,
     RunEnding,
+    TurnStarted,
 )
 
 
@@ -24,17 +25,19 @@ class Silence:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._calls = 0
-        self._busy = False
+        self._flags = {"model": False, "pause": False}
         self._last = 0
         self._late = 0.0
 
     def observe(self, event: Event) -> None:
+        self._late = 0.0
         change = _CHANGES.get(type(event))
         if change is not None:
-            calls, busy = change
-            self._calls += calls
-            if busy is not None:
-                self._busy = busy
+            what, step = change
+            if what == "calls":
+                self._calls += step
+            else:
+                self._flags[what] = step > 0
         self._last = event.n
 
     def extend(self, seconds: float) -> None:
@@ -44,20 +47,23 @@ class Silence:
     def due(self, last: float, t: float) -> float:
         """Seconds from ``t`` until it is worth looking, if the last fact was at ``last``; never less than a moment,
         and not before another while if something with a deadline is going on."""
-        least = self.seconds if self._busy or self._calls else 0.001
+        least = self.seconds if self._calls or any(self._flags.values()) else 0.001
         return max(last + self.seconds + self._late - t, least)
 
     def judge(self, last: float, t: float) -> Finding | None:
         quiet = t - last - self._late
-        if self._busy or self._calls or quiet < self.seconds:
+        if self._calls or any(self._flags.values()) or quiet < self.seconds:
             return None
         return Finding(detector="silence", pattern=f"nothing for {quiet:.0f} s", count=1, onset=self._last)
 
 
-_CHANGES: dict[type[Event], tuple[int, bool | None]] = {
-    CallProposed: (1, None),
-    CallEnded: (-1, None),
-    **dict.fromkeys((ModelRequested, ModelRetried, Paused, RunEnding), (0, True)),
-    **dict.fromkeys((ModelReplied, ModelFailed, Resumed), (0, False)),
+_CHANGES: dict[type[Event], tuple[str, int]] = {
+    CallProposed: ("calls", 1),
+    CallEnded: ("calls", -1),
+    **dict.fromkeys((ModelRequested, ModelRetried), ("model", 1)),
+    **dict.fromkeys((ModelReplied, ModelFailed), ("model", 0)),
+    Paused: ("pause", 1),
+    Resumed: ("pause", 0),
+    RunEnding: ("pause", 1),
 }
-"""By kind of fact: calls more or less that are in flight, and whether something with a deadline is going on."""
+"""By kind of fact: what goes on with a deadline of its own, and whether there is more or less of it."""

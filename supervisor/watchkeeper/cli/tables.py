@@ -1,0 +1,33 @@
+"""Tables at the end of a demonstration."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from .narrator import Style
+from .view import STYLES
+
+WIDTH = 132
+"""Columns where the output is no terminal and has no width of its own."""
+
+Row = Sequence[tuple[str, Style]]
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Row], title: str | None = None) -> None:
+    """Print a table onto standard output, as wide as its terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    width = None if sys.stdout.isatty() else WIDTH
+    console = Console(file=sys.stdout, markup=False, emoji=False, highlight=False, width=width)
+    table = Table(
+        box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for head in heads:
+        table.add_column(head)
+    for row in rows:
+        table.add_row(*(Text(text, style=STYLES[style]) for text, style in row))
+    console.print(table)
