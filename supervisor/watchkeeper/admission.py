@@ -24,7 +24,7 @@ class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
     __slots__ = (
-        "arguments", "coroutine", "deadline", "dependents", "grip", "job", "not_before", "settled", "sharers",
+        "arguments", "coroutine", "deadline", "dependents", "grip", "job", "not_before", "repaired", "settled", "sharers",
         "started", "waits",
     )  # fmt: skip
 
@@ -33,6 +33,7 @@ class Slot(Proposal):
     ) -> None:
         super().__init__(call.id, tool, parsed.values, key, effect, turn, call.slot, t)
         self.arguments = parsed.canonical
+        self.repaired = parsed.repaired
         self.not_before = 0.0
         self.started: float | None = None
         self.deadline: float | None = None

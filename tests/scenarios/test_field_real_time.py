@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 import pytest
 from stage import Ran, ended
-from support import facts, of, scripted
 
+from support import facts, of, scripted
 from watchkeeper import Agent, Limits, Run, Supervisor, load_tools, tool
 from watchkeeper.messages import CallStarted, LoopBlocked
 from watchkeeper.profiles import Profile
@@ -152,7 +152,9 @@ async def main():
 anyio.run(main, backend=sys.argv[1])
 """
     for name in ("asyncio", "trio"):
-        done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, timeout=15, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, name], capture_output=True, text=True, timeout=15, check=True
+        )
         assert done.stdout.strip() == "completed"
 
 

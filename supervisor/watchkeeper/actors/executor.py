@@ -103,6 +103,8 @@ class Executor:
     async def run(self, batches: AsyncIterable[Batch]) -> None:
         """Deal with batches, one after the other, until the sender closes."""
         async for batch in batches:
+            if self._why is not None:
+                return  # it came too late: whoever ends the run gives its calls their results
             self._batch = batch
             self._settled = anyio.Event()
             slots = self._admit(batch)
@@ -113,7 +115,8 @@ class Executor:
                 for slot in slots:
                     if not slot.waits and not slot.settled:
                         self._make_ready(slot)
-                self._spawn()
+                self._workers += 1
+                await self._work()  # the first worker; it starts others as soon as a call of its waits
                 await self._settled.wait()
             if self._productive:
                 self._log.append(EvidenceFound, calls=tuple(self._productive))
@@ -228,6 +231,7 @@ class Executor:
                 reads=effect.reads,
                 writes=effect.writes,
                 waits_for=tuple(planned[number].slot for number in waits) if waits else (),
+                repaired=slot.repaired,
             )
         if admitted:
             self._budget.spend("calls", admitted)

@@ -70,7 +70,7 @@ async def perform(view: View) -> int:
             rows.append(_row(scene, played, problems))
             wrong += [f"demo: {scene.name}: {problem}" for problem in problems]
     view.print([line("")])
-    print_table(("run", "what happened", "calls", "tokens", "verdicts", "cancel", "outcome"), rows)
+    print_table(("run", "what happened", "calls", "tokens", "verdicts", "cancel", "outcome"), rows, widest=1)
     for problem in wrong:
         complain(problem)
     return FAILED if wrong else COMPLETED

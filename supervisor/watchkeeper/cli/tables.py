@@ -14,8 +14,8 @@ WIDTH = 132
 Row = Sequence[tuple[str, Style]]
 
 
-def print_table(heads: Sequence[str], rows: Iterable[Row], title: str | None = None) -> None:
-    """Print a table onto standard output, as wide as its terminal."""
+def print_table(heads: Sequence[str], rows: Iterable[Row], *, widest: int = 0) -> None:
+    """Print a table onto standard output, as wide as its terminal; the column number ``widest`` needs most room."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -23,11 +23,9 @@ def print_table(heads: Sequence[str], rows: Iterable[Row], title: str | None = N
 
     width = None if sys.stdout.isatty() else WIDTH
     console = Console(file=sys.stdout, markup=False, emoji=False, highlight=False, width=width)
-    table = Table(
-        box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False, padding=(0, 1, 0, 0)
-    )
-    for head in heads:
-        table.add_column(head)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for number, head in enumerate(heads):
+        table.add_column(head, min_width=24 if number == widest else None)
     for row in rows:
         table.add_row(*(Text(text, style=STYLES[style]) for text, style in row))
     console.print(table)

@@ -1,0 +1,179 @@
+"""Parallel tools: one turn of n no-op calls with every guard on, against peers and against nothing at all.
+
+Run it with ``python benchmarks/tools.py``; peers that are not installed are left out and said to be
+(``pip install --group peers`` brings them). All run in this one process, one after the other in each round, so that
+what the machine does meanwhile falls on all alike: read the ratios, not the times.
+
+The control is ``asyncio.gather(*(tool(**json.loads(raw)) for raw in arguments))``, for trio a bare nursery: no checks,
+no events, no limits. Payloads are built outside of the measured region, results are checked after the clock stops.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.metadata
+import json
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import anyio
+
+from peers import PEERS
+from watchkeeper import Agent, Limits, Supervisor, tool
+from watchkeeper.testing import ScriptedModel, call, say
+
+Once = Callable[[], Awaitable[float]]
+"""One measured turn: the seconds it took."""
+
+
+@tool(effect="reads")
+async def noop(number: int, text: str) -> str:
+    """Do nothing."""
+    return text
+
+
+async def plain(number: int, text: str) -> str:
+    return text
+
+
+def arguments(n: int) -> list[str]:
+    return [json.dumps({"number": number, "text": f"item {number}"}) for number in range(n)]
+
+
+async def ours(supervisor: Supervisor, raws: list[str]) -> float:
+    """From ``start`` to the outcome: the run's start and end, two model turns and all n calls."""
+    model = ScriptedModel([call(*(("noop", raw) for raw in raws)), say("done")], keep_requests=False)
+    agent = Agent(model, [noop], limits=Limits(max_calls=max(1000, len(raws))))
+    began = time.perf_counter()
+    run = await supervisor.start(agent, "task")
+    outcome = await run.wait()
+    took = time.perf_counter() - began
+    assert outcome.status == "completed"
+    assert [record.kind for record in outcome.calls] == ["finished"] * len(raws)
+    return took
+
+
+async def control(backend: str, raws: list[str]) -> float:
+    results: list[str] = []
+    if backend == "asyncio":
+        import asyncio
+
+        began = time.perf_counter()
+        results = await asyncio.gather(*(plain(**json.loads(raw)) for raw in raws))
+        took = time.perf_counter() - began
+    else:
+        import trio
+
+        async def one(raw: str) -> None:
+            results.append(await plain(**json.loads(raw)))
+
+        began = time.perf_counter()
+        async with trio.open_nursery() as nursery:
+            for raw in raws:
+                nursery.start_soon(one, raw)
+        took = time.perf_counter() - began
+    assert len(results) == len(raws)
+    return took
+
+
+async def measure(backend: str, sizes: list[int], rounds: int, with_peers: bool) -> list[dict[str, Any]]:
+    rows = []
+    async with Supervisor(plugged=False) as supervisor:
+        for n in sizes:
+            raws = arguments(n)
+            competitors: dict[str, Once] = {
+                "control": partial(control, backend, raws),
+                "watchkeeper": partial(ours, supervisor, raws),
+            }
+            if with_peers and backend == "asyncio":
+                for name, prepare in PEERS.items():
+                    prepared = prepare(raws)
+                    if prepared is not None:
+                        competitors[name] = prepared
+            times: dict[str, list[float]] = {name: [] for name in competitors}
+            for round_number in range(rounds + 1):
+                for name, once in competitors.items():
+                    gc.collect()
+                    took = await once()
+                    if round_number:  # the first round warms up
+                        times[name].append(took)
+            rows += [row(backend, n, name, taken, times["control"]) for name, taken in times.items()]
+    return rows
+
+
+def row(backend: str, n: int, name: str, taken: list[float], base: list[float]) -> dict[str, Any]:
+    ratios = sorted(one / other for one, other in zip(taken, base, strict=True))
+    return {
+        "backend": backend,
+        "n": n,
+        "name": name,
+        "us_per_call": statistics.median(taken) / n * 1e6,
+        "calls_per_second": n / statistics.median(taken),
+        "times_control": statistics.median(ratios),
+        "times_control_low": ratios[len(ratios) // 10],
+        "times_control_high": ratios[-1 - len(ratios) // 10],
+    }
+
+
+def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for backend in {row["backend"] for row in rows}:
+        suffix = "" if backend == "asyncio" else f"_{backend}"
+        for n in {row["n"] for row in rows}:
+            here = {row["name"]: row for row in rows if row["n"] == n and row["backend"] == backend}
+            if "watchkeeper" not in here:
+                continue
+            found[f"times_gather_n{n}{suffix}"] = here["watchkeeper"]["times_control"]
+            found[f"us_per_call_n{n}{suffix}"] = here["watchkeeper"]["us_per_call"]
+            peers = [row["calls_per_second"] for name, row in here.items() if name not in ("control", "watchkeeper")]
+            if peers:
+                found[f"ratio_best_peer_n{n}{suffix}"] = here["watchkeeper"]["calls_per_second"] / max(peers)
+    return dict(sorted(found.items()))
+
+
+def versions() -> dict[str, str]:
+    names = ("watchkeeper", "anyio", "trio", "langgraph", "langgraph-prebuilt", "pydantic-ai-slim", "openai-agents")
+    found = {"python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--n", type=int, nargs="+", default=[10, 100, 1000])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--backend", choices=["asyncio", "trio", "both"], default="both")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    rows = []
+    for backend in ("asyncio", "trio") if options.backend == "both" else (options.backend,):
+        rows += anyio.run(measure, backend, options.n, options.rounds, not options.no_peers, backend=backend)
+    if options.json:
+        json.dump({"benchmark": "tools", "versions": versions(), "rows": rows, "figures": figures(rows)}, sys.stdout, indent=1)
+        print()
+        return
+    print("  ".join(f"{name} {version}" for name, version in versions().items()))
+    print(f"{'backend':8} {'n':>6} {'':22} {'µs a call':>10} {'calls/s':>10} {'× control':>10}  (10 % … 90 %)")
+    for one in rows:
+        spread = f"({one['times_control_low']:.1f} … {one['times_control_high']:.1f})"
+        print(
+            f"{one['backend']:8} {one['n']:6} {one['name']:22} {one['us_per_call']:10.1f} {one['calls_per_second']:10,.0f} "
+            f"{one['times_control']:10.1f}  {spread}"
+        )
+    for name, value in figures(rows).items():
+        print(f"{name:32} {value:8.2f}")
+
+
+if __name__ == "__main__":
+    main()
