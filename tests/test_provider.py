@@ -159,7 +159,11 @@ def test_the_gap_grows_with_every_wave_and_goes_with_success() -> None:
         gaps.append(provider.admit(now + 10))
         now += 20
     assert gaps == pytest.approx([0.05, 0.1, 0.2])
+    for _ in range(50):
+        provider.succeeded(now)  # many at once are one: else the first few would let all that wait go together
+    assert [provider.admit(now), provider.admit(now)] == pytest.approx([0, 0.1])
     for _ in range(10):
+        now += 1
         provider.succeeded(now)
     assert [provider.admit(now), provider.admit(now)] == [0, 0]
 

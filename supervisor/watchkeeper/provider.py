@@ -19,7 +19,8 @@ PROBE_POLL = 0.5
 """Seconds after which to ask again while somebody else's probe is out."""
 FIRST_GAP = 0.05
 """Seconds between two starts after a first 429: 50 runs that were told to wait until one moment need 2.5 s to start,
-so that no 100 ms see more than a few of them. Doubled by every further wave of 429s, halved by every success."""
+so that no 100 ms see more than a few of them. Doubled by every further wave of 429s, halved by a success once a second:
+by every success, the first few would let all the others go at once."""
 LONGEST_GAP = 5.0
 ONE_WAVE = 1.0
 """Seconds within which further 429s are the same wave: they were on their way when the first one came back."""
@@ -63,6 +64,7 @@ class Provider:
         self._not_before = -math.inf
         self._wave_until = -math.inf
         self._gap = 0.0
+        self._ease_from = -math.inf
         self._last_start = -math.inf
 
     @property
@@ -90,7 +92,9 @@ class Provider:
         """An attempt worked. Best told when a reply begins to come in, so that others need not wait for its end; if it
         breaks off after that, :meth:`failed` follows."""
         self._close()
-        self._gap = self._gap / 2 if self._gap > FIRST_GAP / 4 else 0.0
+        if self._gap and now >= self._ease_from:
+            self._gap = self._gap / 2 if self._gap > FIRST_GAP / 4 else 0.0
+            self._ease_from = now + ONE_WAVE
 
     def failed(self, now: float, kind: str, retry_after: float | None = None) -> None:
         """An attempt failed with a :class:`ModelError` of this ``kind``."""
@@ -140,6 +144,7 @@ class Provider:
             self._gap = min(max(self._gap * 2, FIRST_GAP), LONGEST_GAP)
         self._hold(now, retry_after)
         self._wave_until = max(self._wave_until, self._not_before, now + ONE_WAVE)
+        self._ease_from = max(self._ease_from, self._wave_until)
 
     def _hold(self, now: float, retry_after: float | None) -> None:
         if retry_after is not None and retry_after > 0:

@@ -56,4 +56,4 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PERIODS = range(2, 9)
-"""Periods of cycles that are looked for; the smallest that fits wins."""
+"""Periods of cycles that are looked for; the one with the most laps wins, of equal ones the smallest."""

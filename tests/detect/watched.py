@@ -41,7 +41,7 @@ def failed(tool: str = "look", arguments: str = "a", error: str = "ValueError", 
 
 
 def refused(by: str, tool: str = "look", arguments: str = "a", text: str = "no", **more: Any) -> Did:
-    return Did(tool, arguments, text, kind="refused", by=by, **{"error": by, **more})
+    return Did(tool, arguments, text, by=by, **{"kind": "refused", "error": by, **more})
 
 
 def bad(tool: str = "look", arguments: str = "{}", text: str = "they do not fit") -> Did:

@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
-from stage import ended, play
+from stage import ended, play, stage
 
-from support import cancelled_error, scripted, supervised
+from support import cancelled_error, scripted
 from watchkeeper import Agent, Limits, Run, RunEndedError, current_call, tool, writes
 from watchkeeper.messages import CallStarted, RunEnded, RunStarted
 from watchkeeper.model import Request, Timeouts
@@ -60,7 +60,7 @@ async def test_canc_01_raised_by_the_tool_itself_it_is_the_tools_error() -> None
 
 
 async def test_canc_01_under_a_real_cancel_it_is_a_cancel() -> None:
-    async with supervised() as supervisor:
+    async with stage() as supervisor:
         run = await supervisor.start(
             Agent(scripted(call(("odd", {"wait": True}), ("look", {"what": "a"}))), [odd, look]), "t"
         )
@@ -81,7 +81,7 @@ async def test_canc_02_who_follows_a_run_is_let_go_when_it_is_cancelled() -> Non
             pass
         ends.append(anyio.current_time())
 
-    async with supervised() as supervisor, anyio.create_task_group() as tasks:
+    async with stage() as supervisor, anyio.create_task_group() as tasks:
         run = await supervisor.start(Agent(scripted(call(("hang", {}))), [hang]), "task")
         tasks.start_soon(follow, run.events())
         tasks.start_soon(follow, run.deltas())
@@ -102,7 +102,7 @@ async def test_canc_07_an_outer_deadline_is_reported_although_the_run_is_cancell
         await anyio.sleep_until(due)
         run.cancel("at the same time")
 
-    async with supervised() as supervisor, anyio.create_task_group() as tasks:
+    async with stage() as supervisor, anyio.create_task_group() as tasks:
         run = await supervisor.start(Agent(scripted(call(("hang", {}))), [hang]), "task")
         await started(run, 1)
         due = anyio.current_time() + 5
@@ -122,7 +122,7 @@ async def test_canc_07_an_outer_deadline_is_reported_although_the_run_is_cancell
 async def test_canc_07_an_outer_deadline_with_the_runs_own() -> None:
     runs: list[Run] = []
     with anyio.move_on_after(5) as scope:
-        async with supervised() as supervisor:
+        async with stage() as supervisor:
             runs.append(
                 await supervisor.start(Agent(scripted(call(("hang", {}))), [hang], limits=Limits(seconds=5)), "t")
             )
@@ -134,7 +134,7 @@ async def test_canc_07_an_outer_deadline_with_the_runs_own() -> None:
 
 
 async def test_canc_08_a_tool_that_waits_for_what_never_comes() -> None:
-    async with supervised() as supervisor:
+    async with stage() as supervisor:
         run = await supervisor.start(Agent(scripted(call(("hang", {}))), [hang]), "task")
         await started(run, 1)
         run.cancel()
@@ -145,7 +145,7 @@ async def test_canc_08_a_tool_that_waits_for_what_never_comes() -> None:
 
 
 async def test_race_01_cancelled_before_it_has_begun() -> None:
-    async with supervised() as supervisor:
+    async with stage() as supervisor:
         model = scripted(say("never"))
         run = await supervisor.start(Agent(model), "task")
         assert supervisor.runs[run.id] is run
@@ -158,7 +158,7 @@ async def test_race_01_cancelled_before_it_has_begun() -> None:
 
 
 async def test_race_02_cancelled_in_the_queue() -> None:
-    async with supervised(max_runs=1) as supervisor:
+    async with stage(max_runs=1) as supervisor:
         first = await supervisor.start(Agent(scripted(call(("hang", {}))), [hang]), "first")
         model = scripted(say("never"))
         second = await supervisor.start(Agent(model), "second")
@@ -182,7 +182,7 @@ async def test_race_04_what_a_dispatched_tool_did_after_the_cancel_is_named() ->
         sent.append(to)
         return f"sent to {to}"
 
-    async with supervised() as supervisor:
+    async with stage() as supervisor:
         calls = call(("look", {"what": "a"}), ("send", {"to": "a"}), ("send", {"to": "b"}))
         run = await supervisor.start(Agent(scripted(calls), [look, send]), "task")
         await started(run, 2)
@@ -250,7 +250,7 @@ async def test_wdog_01_a_long_call_with_a_deadline_of_its_own_is_no_silence() ->
 async def test_wdog_01_nor_is_a_slow_model_or_a_pause() -> None:
     model = scripted(say("done", delay=500), timeouts=Timeouts(first_chunk=600, total=700))
     assert (await play(Agent(model))).end == ("completed", "answer")
-    async with supervised() as supervisor:
+    async with stage() as supervisor:
         run = await supervisor.start(Agent(scripted(call(("look", {"what": "a"})), say("done")), [look]), "task")
         run.pause()
         await anyio.sleep(1000)
@@ -260,7 +260,7 @@ async def test_wdog_01_nor_is_a_slow_model_or_a_pause() -> None:
 
 async def test_wdog_01_nor_is_waiting_for_a_provider_that_holds_everybody_back() -> None:
     """One run is told to come back in 200 s; another one that asks the same provider waits with it."""
-    async with supervised() as supervisor:
+    async with stage() as supervisor:
         first_model, second_model = scripted(fail("rate_limited", retry_after=200), say("a")), scripted(say("b"))
         first_model.provider = second_model.provider = "one"  # type: ignore[attr-defined]
         first = await supervisor.start(Agent(first_model), "first")
@@ -310,7 +310,7 @@ async def test_dead_01_agents_that_ask_each_other_end_at_the_depth() -> None:
 async def test_dead_01_such_agents_can_still_be_stopped() -> None:
     inner = Agent(scripted(call(("hang", {}))), [hang], name="inner")
     outer = Agent(scripted(call(("inner", {"task": "?"}))), [inner.as_tool()], name="outer")
-    async with supervised() as supervisor:
+    async with stage() as supervisor:
         run = await supervisor.start(outer, "task")
         await started(run, 1)
         await anyio.wait_all_tasks_blocked()
@@ -335,7 +335,7 @@ async def test_dead_02_a_cancel_from_inside_passes_a_flood() -> None:
         await anyio.sleep_forever()
         return ""
 
-    async with supervised() as supervisor:
+    async with stage() as supervisor:
         model = scripted(call(("flood", {}), ("look", {"what": "a"})))
         run = await supervisor.start(Agent(model, [flood, look]), "task")
         await run.wait()
@@ -364,7 +364,7 @@ async def test_errg_02_whoever_waits_for_a_run_that_crashes_is_told_at_once() ->
     async def wait(run: Run) -> None:
         outcomes.append((await run.wait(), anyio.current_time()))
 
-    async with supervised(wording=Bad()) as supervisor, anyio.create_task_group() as tasks:
+    async with stage(wording=Bad()) as supervisor, anyio.create_task_group() as tasks:
         began = anyio.current_time()
         run = await supervisor.start(Agent(scripted(call(("look", {"what": "a"}), ("boom", {}))), [boom, look]), "task")
         other = await supervisor.start(Agent(scripted(call(("look", {"what": "b"})), say("fine")), [look]), "other")

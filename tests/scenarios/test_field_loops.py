@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
-from stage import Ran, ended, play, stubborn, varying
+from stage import Ran, ended, play, stage, stubborn, varying
 
-from support import scripted, supervised
+from support import scripted
 from watchkeeper import Agent, Limits, Run, Supervisor, ToolError, ToolOutput, tool
 from watchkeeper.detect.judge import Judge
 from watchkeeper.messages import ModelRequested, Nudged, Reminded, RunEnded
@@ -240,7 +240,7 @@ async def test_turn_02_one_end_with_a_reason_before_the_stream_closes(model: Any
     async def subscribe(run: Run) -> None:
         seen.extend([event async for event in run.events()])
 
-    async with supervised() as supervisor, anyio.create_task_group() as tasks:
+    async with stage() as supervisor, anyio.create_task_group() as tasks:
         run = await supervisor.start(Agent(model(), [look, hang]), "task")
         tasks.start_soon(subscribe, run)
         await act(supervisor, run)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import anyio
 import pytest
-from stage import ended, play, stubborn, varying
+from stage import ended, play, stage, varying
 
-from support import of, scripted, supervised
+from support import scripted
 from watchkeeper import Agent, Limits, ModelError, tool, writes
 from watchkeeper.messages import (
     CallAdmitted,
@@ -25,6 +24,7 @@ from watchkeeper.messages import (
     Usage,
 )
 from watchkeeper.model import Chunk, Finished, Request, TextDelta, Timeouts
+from watchkeeper.models.dialect import request_body
 from watchkeeper.testing import ScriptedModel, Step, call, fail, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -173,12 +173,15 @@ async def test_rtry_01_the_wait_is_what_the_server_asks_for(
 
 @pytest.mark.parametrize("retry_after", [None, 2.0])
 async def test_rtry_02_fifty_runs_that_meet_one_429_do_not_come_back_at_once(retry_after: float | None) -> None:
+    """All of them are on their way when the first answer comes back."""
+
     def script(request: Request, n: int) -> Step:
-        return fail("rate_limited", retry_after=retry_after) if n <= 50 else say("done")
+        error = ModelError("rate_limited", "slow down", retry_after=retry_after)
+        return Step(error=error, delay=0.1) if n <= 50 else say("done", delay=0.5)
 
     model = ScriptedModel(script)
     again: list[float] = []
-    async with supervised() as supervisor:
+    async with stage() as supervisor:
         runs = [await supervisor.start(Agent(model), "task") for _ in range(50)]
         for run in runs:
             assert (await run.wait()).status == "completed"
@@ -189,7 +192,7 @@ async def test_rtry_02_fifty_runs_that_meet_one_429_do_not_come_back_at_once(ret
         assert min(again) >= retry_after
     buckets = Counter(int(t * 10) for t in again)
     assert max(buckets.values()) <= 10  # at most a fifth of them in any 100 ms
-    assert max(again) < 10
+    assert max(again) < 6
 
 
 async def test_rtry_05_a_context_that_is_too_long_is_not_sent_again() -> None:
@@ -218,7 +221,6 @@ async def test_rtry_07_fini_04_a_reply_that_is_withheld_is_the_end(finish: str) 
 async def test_usag_01_usag_02_every_reply_is_charged(usage: Usage | None, estimated: bool) -> None:
     """At what the server says, else at the hold; never at nothing; and the budget ends the run."""
     words = "word " * 400
-    model = varying(lambda n: [("look", {"what": str(n)})])
     told = ScriptedModel(lambda request, n: Step(text=words, calls=(("look", f'{{"what": "{n}"}}'),), usage=usage))
     ran = await play(Agent(told, [look], limits=Limits(tokens=20_000, reply_tokens=1000, max_turns=100)))
     settled = ran.of(Settled)
@@ -228,7 +230,6 @@ async def test_usag_01_usag_02_every_reply_is_charged(usage: Usage | None, estim
     assert 0 < ran.outcome.spent["tokens"] <= 20_000
     assert ran.outcome.spent["tokens"] == sum(fact.amounts["tokens"] for fact in settled)
     assert ran.end == ("stopped", "tokens")
-    assert model.asked == 0
 
 
 async def test_fini_01_a_call_of_a_reply_that_was_cut_by_length_is_not_run() -> None:
@@ -281,8 +282,6 @@ async def test_tcho_01_no_tools_and_a_call_all_the_same() -> None:
 
 
 async def test_tcho_01_tools_are_withheld_from_servers_that_ignore_none() -> None:
-    from watchkeeper.models.dialect import request_body
-
     model = varying(lambda n: [("look", {"what": str(n)})])
     await play(Agent(model, [look], limits=Limits(max_turns=2)))
     bodies = [request_body("m", request) for request in model.requests]
@@ -300,6 +299,3 @@ async def test_tcho_02_required_is_asked_for_until_it_is_met_and_then_no_more() 
     )
     assert never.end == ("stopped", "no_evidence")
     assert len(never.outcome.rejected) == 3
-    assert of(never.events, PushedBack)
-    assert stubborn
-    assert Any

@@ -14,7 +14,8 @@ SHOWN = 64
 
 
 class Cycle:
-    """For each period the number of rounds in a row that equal the one a period before; the smallest period wins.
+    """For each period the number of rounds in a row that equal the one a period before. The most laps win, and of equal
+    ones the smallest period: within a lap of a long cycle there may be some of a short one.
 
     Constant work a round: seven comparisons. A streak of equal rounds (period 1) is not a cycle. A cycle in which any
     result changes in each lap is not seen as one: what changes may be progress. Nor is one with a poll in it: waiting
@@ -40,24 +41,27 @@ class Cycle:
             matched[period] += 1
             if matched[period] == 1:
                 self._onsets[period] = rounds[-1 - period].first.n
-            if found is None and matched[period] % period == 0:
-                found = self._lap(period)
+            laps, rest = divmod(matched[period] + period, period)
+            if not rest and (found is None or laps > found.count):
+                found = self._lap(period, laps) or found
         return () if found is None else (found,)
 
-    def _lap(self, period: int) -> Finding | None:
+    def _lap(self, period: int, laps: int) -> Finding | None:
         lap = list(self._rounds)[-period:]
         if all(one.fingerprint == lap[0].fingerprint for one in lap):
             return None
         pairs = [pair for one in lap for pair in one.pairs]
         if any(pair.tool in self._polls for pair in pairs):
             return None
+        # The order within the lap depends on where it is cut: the keys are named in an order of their own.
+        keys = tuple(sorted({pair.key for pair in pairs}))
         return Finding(
             detector=self.name,
             pattern=f"cycle of {period}",
-            count=self._matched[period] // period + 1,
+            count=laps,
             calls=tuple(pair.call_id for pair in pairs[-SHOWN:]),
-            # The order within the lap depends on where it is cut: the keys are named in an order of their own.
-            keys=tuple(sorted({pair.key for pair in pairs})),
+            keys=keys,
+            subject=f"{period} {','.join(keys)}",
             tool=" → ".join(one.first.tool for one in lap),
             onset=self._onsets[period],
         )

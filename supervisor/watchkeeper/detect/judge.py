@@ -55,6 +55,8 @@ class _Desk:
     def __init__(self, detectors: list[Detector], window: int) -> None:
         self.ring = Ring(window)
         self.detectors = detectors
+        self.blocked: set[str] = set()
+        """Keys of calls that a verdict has blocked."""
         self.expected = 0
         self.open = 0
         self.ended: list[CallEnded] = []
@@ -85,7 +87,6 @@ class Judge:
         self._failed: list[tuple[str, str]] = []
         """Detectors that could not be made, until it is reported."""
         self._desks: dict[str, _Desk] = {}
-        self._blocked: set[str] = set()
         self._fold: dict[type, Callable[[Any], Judged | None]] = {
             RunStarted: self._started,
             UserMessage: self._user_spoke,
@@ -139,7 +140,6 @@ class Judge:
 
     def _user_spoke(self, event: UserMessage) -> None:
         # A repeat across user messages is often honest: windows begin anew. A round in the making is kept.
-        self._blocked.clear()
         old = self._desks.pop(event.context, None)
         if old is not None and (old.ended or old.open):
             desk = self._desk(event.context)
@@ -186,25 +186,12 @@ class Judge:
                 continue
             for finding in findings:
                 action = self._ladder.judge(finding, context)
-                if action is not None and not self._is_known(action, finding, judged):
+                if action is not None and not _is_known(action, finding, desk, judged):
                     judged.found.append((finding, self._verdict(action, finding)))
                 elif self._mode == "observe":
                     judged.found.append((finding, None))
         judged.found.sort(key=_is_no_stop)  # a run that is stopped needs no further word
         return judged if judged.found or judged.failed else None
-
-    def _is_known(self, action: Action, finding: Finding, judged: Judged) -> bool:
-        """Whether a word or a block would only repeat: the calls are blocked already, or another detector has spoken
-        of the same tool in this round."""
-        keys = {key for key in finding.keys if not key.startswith("tool:")}
-        if action in ("nudge", "block") and keys and keys <= self._blocked:
-            return True
-        if action == "block":
-            self._blocked |= keys
-        return action == "nudge" and any(
-            verdict is not None and other.tool == finding.tool and other.detector != finding.detector
-            for other, verdict in judged.found
-        )
 
     def _pair(self, event: CallEnded, ring: Ring) -> Pair | None:
         result = event.result
@@ -236,6 +223,20 @@ class Judge:
 
 def _slot(event: CallEnded) -> int:
     return event.slot
+
+
+def _is_known(action: Action, finding: Finding, desk: _Desk, judged: Judged) -> bool:
+    """Whether a word or a block would only repeat: the calls are blocked already, or another detector has spoken of
+    the same tool in this round."""
+    keys = {key for key in finding.keys if not key.startswith("tool:")}
+    if action in ("nudge", "block") and keys and keys <= desk.blocked:
+        return True
+    if action == "block":
+        desk.blocked |= keys
+    return action == "nudge" and any(
+        verdict is not None and other.tool == finding.tool and other.detector != finding.detector
+        for other, verdict in judged.found
+    )
 
 
 def _is_no_stop(found: tuple[Finding, Verdict | None]) -> bool:

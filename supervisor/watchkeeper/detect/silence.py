@@ -60,7 +60,8 @@ class Silence:
 _CHANGES: dict[type[Event], tuple[str, int]] = {
     CallProposed: ("calls", 1),
     CallEnded: ("calls", -1),
-    **dict.fromkeys((ModelRequested, ModelRetried), ("model", 1)),
+    # A turn begins with waiting for the provider, whose deadline is the run's.
+    **dict.fromkeys((TurnStarted, ModelRequested, ModelRetried), ("model", 1)),
     **dict.fromkeys((ModelReplied, ModelFailed), ("model", 0)),
     Paused: ("pause", 1),
     Resumed: ("pause", 0),

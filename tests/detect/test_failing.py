@@ -1,0 +1,219 @@
+"""One tool that keeps failing in one way, and arguments that do not fit again and again."""
+
+from __future__ import annotations
+
+import pytest
+from watched import Did, Watched, bad, failed, refused
+
+from watchkeeper.thresholds import Steps, Thresholds
+
+FAILING = {3: [("nudge", "failing")], 5: [("block", "failing")], 8: [("stop", "failing")]}
+
+
+def varied(number: int, **more: str) -> Did:
+    """A failure with other arguments each time."""
+    return failed(arguments=f"page {number}", **more)
+
+
+def play(watched: Watched, *turns: Did | tuple[Did, ...]) -> dict[int, list[tuple[str, str]]]:
+    said = {number: watched.turn(*(did if isinstance(did, tuple) else (did,))) for number, did in enumerate(turns, 1)}
+    return {number: what for number, what in said.items() if what}
+
+
+def test_one_signature_with_varied_arguments_to_the_exact_round() -> None:
+    watched = Watched()
+    assert play(watched, *(varied(n) for n in range(1, 11))) == FAILING
+    stop = watched.verdicts[-1]
+    assert (stop.reason, stop.finding.tool) == ("tool_failing", "look")
+    assert stop.finding.keys == ("tool:look",)
+    assert stop.finding.known == "look failed: it broke"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"timeout after {n} ms" for n in range(10, 19)],
+        [f"no such file: /data/run{n}/x.csv" for n in range(9)],
+        [f"unknown key 'k{'x' * n}'" for n in range(9)],
+    ],
+)
+def test_what_varies_in_the_words_does_not_count(texts: list[str]) -> None:
+    assert play(Watched(), *(varied(n, text=text) for n, text in enumerate(texts))) == FAILING
+
+
+@pytest.mark.parametrize("status", ["500", "429"])
+def test_equal_errors_of_a_server(status: str) -> None:
+    did = failed(arguments="x", error="transient", text=f"{status} try later")
+    said = play(Watched(), *[did] * 8)
+    assert [number for number in said] == [3, 5, 8]
+    assert said[8][0][0] == "stop"
+
+
+def test_a_timeout_is_a_failure() -> None:
+    dids = (Did(arguments=str(n), kind="timed_out", error="timeout", content="look did not end") for n in range(10))
+    assert play(Watched(), *dids) == FAILING
+
+
+@pytest.mark.parametrize(
+    "did",
+    [
+        Did(content='{"status": "not_found"}'),
+        Did(content="exit 1", error="exit_1"),
+        Did(content="", error="not_found"),
+    ],
+)
+def test_not_found_and_a_bad_exit_are_results(did: Did) -> None:
+    watched = Watched()
+    for number in range(30):
+        did.arguments = str(number)
+        assert watched.turn(did) == []
+
+
+def test_two_retries_of_a_transient_error_are_normal() -> None:
+    assert play(Watched(), varied(1), varied(2), Did(arguments="3"), varied(4), varied(5), Did(arguments="6")) == {}
+
+
+def test_a_success_ends_the_streak() -> None:
+    watched = Watched()
+    assert play(watched, *(varied(n) for n in range(4)), Did(arguments="x")) == {3: [("nudge", "failing")]}
+    assert play(watched, *(varied(n) for n in range(8))) == FAILING
+
+
+def test_another_error_begins_another_streak() -> None:
+    watched = Watched()
+    assert play(watched, varied(1), varied(2), *(varied(n, text="other words") for n in range(3, 11))) == {
+        number + 2: what for number, what in FAILING.items()
+    }
+    assert "other words" in watched.verdicts[0].message
+
+
+def test_a_round_without_the_tool_changes_nothing() -> None:
+    watched = Watched()
+    turns = [did for n in range(1, 9) for did in (varied(n), Did("read", str(n)))]
+    assert play(watched, *turns) == {2 * number - 1: what for number, what in FAILING.items()}
+
+
+def test_a_parallel_round_counts_once_and_only_if_all_of_it_failed() -> None:
+    watched = Watched()
+    assert play(watched, *((varied(10 * n), varied(10 * n + 1), varied(10 * n + 2)) for n in range(1, 9))) == FAILING
+    watched = Watched()
+    assert play(watched, *((varied(10 * n), Did(arguments=f"{n}")) for n in range(1, 20))) == {}
+    watched = Watched()
+    assert play(watched, *((varied(10 * n), varied(10 * n + 1, text="other")) for n in range(1, 20))) == {}
+
+
+def test_tools_are_apart() -> None:
+    watched = Watched()
+    said = play(watched, *((failed("a", str(n)), failed("b", str(n))) for n in range(1, 9)))
+    assert {number: [action for action, _ in what] for number, what in said.items()} == {
+        3: ["nudge", "nudge"],
+        5: ["block", "block"],
+        8: ["stop", "stop"],
+    }
+
+
+@pytest.mark.parametrize("by", ["block", "equal"])
+def test_our_blocks_go_on_counting(by: str) -> None:
+    watched = Watched()
+    assert play(watched, *(varied(n) for n in range(5))) == {3: FAILING[3], 5: FAILING[5]}
+    assert play(watched, *(refused(by, arguments=f"new {n}") for n in range(3))) == {3: FAILING[8]}
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        refused("interval", error="too_soon", text="again in 3 s"),
+        refused("policy", kind="denied", error="denied"),
+        bad(),
+        Did(content="from memory", by="duplicate", reused_from="c0"),
+        Did(kind="not_run", by="calls"),
+        Did(kind="cancelled", by="cancel"),
+    ],
+)
+def test_what_did_not_run_says_nothing_about_the_tool(between: Did) -> None:
+    """Neither counts nor resets."""
+    watched = Watched()
+    said = play(watched, *(did for n in range(1, 9) for did in (varied(n), between)))
+    assert [number for number, what in said.items() if ("nudge", "failing") in what] == [5]
+    assert [number for number, what in said.items() if ("stop", "failing") in what] == [15]
+
+
+def test_one_call_that_fails_is_blocked_and_not_the_whole_tool() -> None:
+    watched = Watched(Thresholds(equal=Steps()))
+    assert play(watched, *[failed()] * 5) == {3: FAILING[3], 5: FAILING[5]}
+    assert watched.verdicts[-1].finding.keys == ("look a",)
+
+
+def test_a_tool_that_fails_at_last_with_other_arguments_is_told_once() -> None:
+    watched = Watched(Thresholds(equal=Steps()))
+    assert play(watched, failed(), failed(), failed(), *(varied(n) for n in range(4, 9))) == FAILING
+
+
+def test_a_user_message_begins_anew() -> None:
+    watched = Watched()
+    play(watched, *(varied(n) for n in range(7)))
+    watched.user()
+    assert play(watched, *(varied(n) for n in range(8))) == FAILING
+
+
+def test_whatever_the_error_where_a_profile_asks_for_it() -> None:
+    watched = Watched(Thresholds(failing=Steps(None, None, 3), failing_in_any_way=True))
+    errors = [failed(arguments=str(n), error=name, text=name * 3) for n, name in enumerate(("ab", "cd", "ef"))]
+    assert play(watched, *errors) == {3: [("stop", "failing")]}
+    watched = Watched(Thresholds(failing=Steps(None, None, 3), failing_in_any_way=True))
+    assert play(watched, *errors[:2], Did(), *errors[:2]) == {}
+
+
+def test_the_memory_is_bounded() -> None:
+    watched = Watched()
+    for number in range(500):
+        watched.turn(failed(f"tool_{number}"))
+    (detector,) = (d for d in watched.judge._desks["main"].detectors if d.name == "failing")
+    assert len(detector._streaks) <= 64  # type: ignore[attr-defined]
+
+
+# -- arguments ------------------------------------------------------------------------------------------------------
+
+ARGUMENTS = {4: [("nudge", "arguments")], 5: [("stop", "arguments")]}
+
+
+def wrong(number: int, tool: str = "look") -> Did:
+    return bad(tool, "{" * number, f"problem {number}")
+
+
+def test_three_tries_to_mend_them_then_a_word_then_the_end() -> None:
+    watched = Watched()
+    assert play(watched, *(wrong(n) for n in range(1, 8))) == ARGUMENTS
+    assert watched.verdicts[-1].reason == "bad_arguments"
+    assert "problem 5" in watched.verdicts[-1].message
+
+
+def test_arguments_that_fit_end_the_streak() -> None:
+    watched = Watched()
+    for fitting in (Did(), failed(), refused("block"), Did(kind="timed_out", error="timeout")):
+        assert play(watched, wrong(1), wrong(2), wrong(3), fitting) == {}
+
+
+def test_a_round_without_the_tool_is_no_mending() -> None:
+    watched = Watched()
+    assert play(watched, wrong(1), Did("read"), wrong(2), wrong(3), wrong(4)) == {5: ARGUMENTS[4]}
+
+
+def test_parallel_tries_are_one() -> None:
+    watched = Watched()
+    assert play(watched, *((wrong(10 * n), wrong(10 * n + 1)) for n in range(1, 6))) == ARGUMENTS
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_round_in_which_one_call_fits_is_a_mending(first: bool) -> None:
+    watched = Watched()
+    pairs = ((wrong(n), Did(arguments=str(n))) for n in range(1, 10))
+    assert play(watched, *(pair if first else pair[::-1] for pair in pairs)) == {}
+
+
+def test_bad_arguments_of_two_tools_are_apart() -> None:
+    watched = Watched()
+    said = play(watched, *((wrong(n, "a"), wrong(n, "b")) for n in range(1, 6)))
+    assert said == {4: ARGUMENTS[4] * 2, 5: ARGUMENTS[5] * 2}
+    watched = Watched()
+    assert play(watched, *(wrong(n, "ab"[n % 2]) for n in range(1, 7))) == {}
