@@ -141,7 +141,7 @@ def test_which_guard_wins() -> None:
     assert strongest([]) is None
     assert strongest(["nudge", "finish", "budget"]) == "budget"
     assert strongest(PRECEDENCE[::-1]) == "cancel"
-    with pytest.raises(ValueError, match="tuple.index"):
+    with pytest.raises(ValueError, match=r"tuple\.index"):
         strongest(["luck"])
 
 

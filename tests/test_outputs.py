@@ -105,9 +105,7 @@ def test_a_tool_says_what_its_output_is_worth(output: ToolOutput, productive: bo
 def test_a_long_output_is_cut_in_the_middle_and_says_so() -> None:
     """OUTP-01"""
     rendered = render("a" * 750 + "b" * 5000 + "c" * 250, LIMIT)
-    assert rendered.content == (
-        "a" * 750 + "\n[… 5000 characters were cut here; ask for a part of it …]\n" + "c" * 250
-    )
+    assert rendered.content == ("a" * 750 + "\n[… 5000 characters were cut here; ask for a part of it …]\n" + "c" * 250)
     assert rendered.cut == 5000
     assert rendered.productive
 

@@ -239,7 +239,8 @@ async def test_a_crash_of_an_actor_ends_its_run_and_no_other(part: str, monkeypa
 async def test_hundreds_of_runs_share_nothing_they_should_not() -> None:
     async with supervised() as supervisor:
         runs = [
-            await supervisor.start(Agent(looking(f"answer {n}", turns=3, delay=n % 7), [look]), f"task {n}") for n in range(300)
+            await supervisor.start(Agent(looking(f"answer {n}", turns=3, delay=n % 7), [look]), f"task {n}")
+            for n in range(300)
         ]
         outcomes = [await run.wait() for run in runs]
         assert supervisor.runs == {}
@@ -287,7 +288,9 @@ async def test_a_budget_shared_by_runs() -> None:
 
 async def test_the_supervisors_budget_is_the_root_of_all() -> None:
     async with supervised(budget=Budget(turns=5)) as supervisor:
-        runs = [await supervisor.start(Agent(looking(), [look], limits=Limits(finish_turns=0)), "task") for _ in range(3)]
+        runs = [
+            await supervisor.start(Agent(looking(), [look], limits=Limits(finish_turns=0)), "task") for _ in range(3)
+        ]
         outcomes = [await run.wait() for run in runs]
     assert sum(outcome.turns for outcome in outcomes) == 5
 
@@ -388,7 +391,9 @@ async def test_the_tree_never_exceeds_the_roots_limits() -> None:
 
 
 async def test_eight_parallel_children_share_a_limit_of_three() -> None:
-    worker = Agent(ScriptedModel(lambda request, n: call(("look", {"n": n})) if n % 2 else say("done")), [look], name="worker")
+    worker = Agent(
+        ScriptedModel(lambda request, n: call(("look", {"n": n})) if n % 2 else say("done")), [look], name="worker"
+    )
     calls = [("worker", {"task": str(n)}) for n in range(8)]
     outcome, _ = await perform(boss(scripted(call(*calls), say("root done")), worker, limits=Limits(max_calls=8 + 3)))
     assert outcome.spent["calls"] == 8 + 3
@@ -406,8 +411,14 @@ async def test_writes_of_parent_and_children_do_not_overlap() -> None:
         inside -= 1
         return who
 
-    worker = Agent(ScriptedModel(lambda request, n: call(("write", {"who": str(n)})) if n <= 6 else say("done")), [write], name="worker")
-    model = scripted(call(("worker", {"task": "a"}), ("write", {"who": "boss"}), ("worker", {"task": "b"})), say("done"))
+    worker = Agent(
+        ScriptedModel(lambda request, n: call(("write", {"who": str(n)})) if n <= 6 else say("done")),
+        [write],
+        name="worker",
+    )
+    model = scripted(
+        call(("worker", {"task": "a"}), ("write", {"who": "boss"}), ("worker", {"task": "b"})), say("done")
+    )
     agent = Agent(model, [worker.as_tool(), write], name="boss")
     outcome, _ = await perform(agent)
     assert outcome.status == "completed"
@@ -427,7 +438,9 @@ async def test_shared_names_are_kept_apart_across_runs() -> None:
         return "written"
 
     async with supervised() as supervisor:
-        runs = [await supervisor.start(Agent(scripted(call(("write", {})), say("done")), [write]), "t") for _ in range(5)]
+        runs = [
+            await supervisor.start(Agent(scripted(call(("write", {})), say("done")), [write]), "t") for _ in range(5)
+        ]
         outcomes = [await run.wait() for run in runs]
     assert {outcome.status for outcome in outcomes} == {"completed"}
     assert most == 1

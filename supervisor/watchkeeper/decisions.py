@@ -17,6 +17,9 @@ WITHHELD = frozenset({"content_filter", "refusal", "safety", "blocked"})
 
 KNOWN_FINISH = frozenset({"stop", "tool_calls", "length", "function_call", "end_turn", "eos", ""})
 
+BROKEN = frozenset({"error", "abort", "aborted", "cancelled", "canceled"})
+"""Finish reasons with which a server says that the reply is not what the model meant to say: no answer either."""
+
 
 class Act(msgspec.Struct, frozen=True):
     """Run these calls; with ``tools_off`` answer each with that instead."""
@@ -74,6 +77,9 @@ def decide(reply: Reply, situation: Situation, tries: Tries, wording: Wording) -
         return End("stopped", "filtered")
     if reply.finish == "length":
         return _cut(tries, wording)
+    if reply.finish in BROKEN:
+        return End("stopped", f"finish_{reply.finish}")
+    tries.cut = 0
     if reply.calls:
         tries.empty = 0
         return Act(reply.calls, situation.tools_off)
@@ -90,11 +96,12 @@ def decide(reply: Reply, situation: Situation, tries: Tries, wording: Wording) -
         tries.unparsed += 1
         if tries.unparsed > situation.pushbacks:
             return End("stopped", "unparsed_call")
-        return Push(wording.unparsed_call(looks_like).text, "unparsed", keep=True)
+        told = wording.tools_off(looks_like) if situation.tools_off else wording.unparsed_call(looks_like)
+        return Push(told.text, "unparsed", keep=True)
     missing = situation.missing
     if missing:
         tries.pushed += 1
-        if tries.pushed > situation.pushbacks:
+        if tries.pushed > situation.pushbacks or situation.tools_off:  # without tools there is none to be had
             return End("stopped", "no_evidence")
         told = wording.no_evidence(missing.required, missing.any_of, missing.stale)
         return Push(told.text, "evidence", keep=True, rejected=reply.text)

@@ -6,7 +6,7 @@ Each message for the model is made of three parts: what happened, what is known,
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -15,6 +15,10 @@ from .messages import Action, Finding
 
 KNOWN = 1500
 """Characters of an earlier result that are shown again."""
+NAME = 80
+"""Characters of a name, whoever has made it up."""
+LISTED = 64
+"""Names in a list."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -30,9 +34,22 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def bounded(text: str | None, limit: int = KNOWN) -> str:
+    """The text, or its first part and how much more there is."""
     if not text:
         return "(nothing)"
     return text if len(text) <= limit else f"{text[:limit]} … ({len(text) - limit} more characters)"
+
+
+def named(name: str | None) -> str:
+    """A name; one that is too long to be one is cut."""
+    if not name:
+        return "(no name)"
+    return name if len(name) <= NAME else f"{name[:NAME]}…"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(named, names[:LISTED])) or "none"
+    return shown if len(names) <= LISTED else f"{shown} and {len(names) - LISTED} more"
 
 
 class Wording:
@@ -41,16 +58,16 @@ class Wording:
     # -- results of calls that did not run as asked -----------------------------------------------------------------
 
     def unknown_tool(self, name: str, tools: Collection[str]) -> Told:
-        near = difflib.get_close_matches(name, list(tools), 3, 0.5)
-        listed = [*near, *sorted(set(tools) - set(near))]
+        near = difflib.get_close_matches(name[:NAME], list(tools), 3, 0.5)
         return Told(
-            f"There is no tool named {name[:80]!r}, so nothing was run.",
-            f"The tools are: {', '.join(listed) or 'none'}.",
+            f"There is no tool named {named(name)!r}, so nothing was run.",
+            f"The tools are: {_listed([*near, *sorted(set(tools) - set(near))])}.",
             f"Call {near[0]!r} if that is what you meant." if near else "Use one of these, or answer without a tool.",
         )
 
     def bad_arguments(self, tool: str, bad: BadArguments, parameters: str) -> Told:
-        lines = "\n".join(f"- {p.path}: {p.text}" if p.path else f"- {p.text}" for p in bad.problems)
+        texts = (f"{p.path}: {p.text}" if p.path else p.text for p in bad.problems)
+        lines = "\n".join(f"- {bounded(text, 450)}" for text in texts)
         cut = f" (first {len(bad.echo)} of {bad.length} characters)" if bad.length > len(bad.echo) else ""
         after = (
             "Send the whole call again; if it is long, do the work in smaller parts."
@@ -58,27 +75,28 @@ class Wording:
             else "Send the call again with all of these mended."
         )
         return Told(
-            f"The arguments for {tool} do not fit, so it was not run:\n{lines}",
-            f"You sent{cut}: {bad.echo or '(nothing)'}\nIts parameters are: {parameters}",
+            f"The arguments for {named(tool)} do not fit, so it was not run:\n{lines}",
+            f"You sent{cut}: {bounded(bad.echo)}\nIts parameters are: {bounded(parameters)}",
             after,
         )
 
     def duplicate(self, tool: str, turn: int, earlier: str) -> Told:
         return Told(
-            f"You made this very call of {tool} in turn {turn}; it was not run again, because nothing has changed since.",
+            f"You made this very call of {named(tool)} in turn {turn}; it was not run again, because nothing has "
+            "changed since.",
             f"Its result was: {bounded(earlier)}",
             "Use that result. If you need something else, call with other arguments or use another tool.",
         )
 
     def equal_refused(self, tool: str, times: int, earlier: str | None) -> Told:
         return Told(
-            f"This is proposal number {times} of the very same call of {tool}, so it was refused.",
+            f"This is proposal number {times} of the very same call of {named(tool)}, so it was refused.",
             f"The earlier result was: {bounded(earlier)}",
             "Change your approach: use that result, other arguments or another tool, or say what stands in the way.",
         )
 
     def blocked(self, tool: str, known: str | None, whole_tool: bool) -> Told:
-        what = f"{tool} is blocked for now" if whole_tool else f"This call of {tool} is blocked"
+        what = f"{named(tool)} is blocked for now" if whole_tool else f"This call of {named(tool)} is blocked"
         return Told(
             f"{what}, because it led to the same outcome again and again; it was not run.",
             f"The outcome was: {bounded(known)}",
@@ -87,107 +105,112 @@ class Wording:
 
     def denied(self, tool: str) -> Told:
         return Told(
-            f"{tool} is not allowed in this run, so it was not run.",
+            f"{named(tool)} is not allowed in this run, so it was not run.",
             "This is a rule of the run: asking again will not change it.",
             "Do it with another tool, or say in your answer what could not be done.",
         )
 
     def too_soon(self, tool: str, seconds: float) -> Told:
         return Told(
-            f"{tool} was called too soon after its last call, so it was not run.",
+            f"{named(tool)} was called too soon after its last call, so it was not run.",
             f"It may be called again in {seconds:.1f} seconds.",
             "Do something else meanwhile, or use the last result.",
         )
 
     def tools_off(self, tool: str) -> Told:
         return Told(
-            f"Tools are off, so {tool} was not run.",
+            f"Tools are off, so {named(tool)} was not run.",
             "The run is near its limit; what you know so far is all there will be.",
             "Give your best answer now in plain text, and say what is not done.",
         )
 
     def too_many_calls(self, limit: int, what: str) -> Told:
         return Told(
-            f"This call was not run: the limit of {limit} calls {what} is reached.",
+            f"This call was not run: the limit of {limit} calls {bounded(what, NAME)} is reached.",
             "The calls before it were run; their results stand.",
             "Answer from what is known, or ask for what matters most first.",
         )
 
     def budget_short(self, dimension: str, wanted: float, left: float) -> Told:
         return Told(
-            f"This call was not run: it costs {wanted:g} {dimension} and {left:g} are left.",
+            f"This call was not run: it costs {wanted:g} {named(dimension)} and {left:g} are left.",
             "The budget is shared by the whole run and cannot be raised from within.",
             "Choose something cheaper, or answer from what is known.",
         )
 
     def timed_out(self, tool: str, seconds: float) -> Told:
         return Told(
-            f"{tool} did not end within {seconds:g} seconds and was stopped.",
+            f"{named(tool)} did not end within {seconds:g} seconds and was stopped.",
             "What it had done until then may have taken effect.",
             "Check the state before you try again; ask for less, or go another way.",
         )
 
     def failed(self, tool: str, code: str, text: str, hint: str | None, number: str) -> Told:
         return Told(
-            f"{tool} failed: {code}: {bounded(text, 500)}" if text else f"{tool} failed: {code}.",
-            f"Nothing was returned (error {number}).",
-            hint or "If the cause is in the arguments, change them; otherwise go another way.",
+            f"{named(tool)} failed: {named(code)}" + (f": {bounded(text, 500)}" if text else "."),
+            f"Nothing was returned (error {named(number)}).",
+            bounded(hint, 500) if hint else "If the cause is in the arguments, change them; otherwise go another way.",
         )
 
     def transient(self, tool: str, text: str, wait: float | None, retried: int) -> Told:
         tried = f" after {retried + 1} tries" if retried else ""
         when = f"It may work again in {wait:g} seconds." if wait is not None else "It may work again later."
         return Told(
-            f"{tool} is unavailable for now{tried}: {bounded(text, 300)}",
+            f"{named(tool)} is unavailable for now{tried}: {bounded(text, 300)}",
             when,
             "Do something else first, or answer from what is known.",
         )
 
     def cancelled(self, tool: str) -> Told:
         return Told(
-            f"{tool} was stopped because the run was cancelled from outside; the user did not ask for it.",
+            f"{named(tool)} was stopped because the run was cancelled from outside; the user did not ask for it.",
             "What it had done until then may have taken effect.",
             "If the work goes on, check the state before you call it again.",
         )
 
     def abandoned(self, tool: str) -> Told:
         return Told(
-            f"{tool} did not stop when it was told to; the run went on without it.",
+            f"{named(tool)} did not stop when it was told to; the run went on without it.",
             "Whether it had an effect is not known, and it may still be at work.",
             "Check the state before you build on it.",
         )
 
     def not_run(self, tool: str, why: str) -> Told:
         return Told(
-            f"{tool} was not run: {why}.",
+            f"{named(tool)} was not run: {bounded(why, 300)}.",
             "It had no effect.",
             "Call it again if it is still needed.",
         )
 
     def in_the_way(self, tool: str, other: str) -> Told:
         return Told(
-            f"{tool} was not run: it touches what an earlier call of {other} was working on.",
-            f"That call of {other} did not stop in time and may still be at work.",
+            f"{named(tool)} was not run: it touches what an earlier call of {named(other)} was working on.",
+            f"That call of {named(other)} did not stop in time and may still be at work.",
             "Work on something else, or say in your answer that this is uncertain.",
         )
 
     # -- messages between turns ------------------------------------------------------------------------------------
 
-    def verdict(self, action: Action, finding: Finding) -> Told:
+    def verdict(self, action: Action, finding: Finding, more: int = 0) -> Told:
+        """``more``: how many other calls of the same turn it is true of as well."""
         if finding.detector == "failing":
-            happened = f"{finding.tool} has failed in the same way {finding.count} times in a row."
+            happened = f"{named(finding.tool)} has failed in the same way {finding.count} times in a row."
         elif finding.detector == "arguments":
-            happened = f"The arguments for {finding.tool} have not fitted {finding.count} times in a row."
+            happened = f"The arguments for {named(finding.tool)} have not fitted {finding.count} times in a row."
         elif finding.detector == "cycle":
-            happened = f"You have gone round the same circle {finding.count} times: {finding.tool}."
+            happened = f"You have gone round the same circle {finding.count} times: {bounded(finding.tool, 300)}."
         elif finding.detector == "poll":
-            happened = f"{finding.tool} has given the same answer {finding.count} times."
+            happened = f"{named(finding.tool)} has given the same answer {finding.count} times."
         elif finding.detector == "equal_any":
-            happened = f"You have made the very same call of {finding.tool} {finding.count} times in a row."
+            happened = f"You have made the very same call of {named(finding.tool)} {finding.count} times in a row."
         elif finding.detector == "silence":
-            happened = f"The run has been silent: {finding.pattern}."
+            happened = f"The run has been silent: {bounded(finding.pattern, 200)}."
+        elif finding.detector in ("equal", "breaker"):
+            happened = f"The same call of {named(finding.tool)} has given the same result {finding.count} times."
         else:
-            happened = f"The same call of {finding.tool} has given the same result {finding.count} times."
+            happened = f"This has come {finding.count} times: {bounded(finding.pattern, 200)}."
+        if more:
+            happened += f" So {'has' if more == 1 else 'have'} {_count(more, 'other call')} of that turn."
         known = f"The result is known: {bounded(finding.known, 400)}" if finding.known else "Nothing new came of it."
         return Told(happened, known, self._advice(action, finding))
 
@@ -214,14 +237,14 @@ class Wording:
 
     def answer_now(self, why: str) -> Told:
         return Told(
-            f"{why}; tools are off from now on.",
+            f"{bounded(why, 300)}; tools are off from now on.",
             "What you know so far is all there will be.",
             "Give your best answer now in plain text. Say what is done, what is not, and what you are not sure of.",
         )
 
     def budget_reminder(self, dimension: str, share: float) -> Told:
         return Told(
-            f"{share:.0%} of the run's {dimension} are used up.",
+            f"{share:.0%} of the run's {named(dimension)} are used up.",
             "When they are gone the run ends.",
             "Converge: finish what matters most and answer.",
         )
@@ -229,11 +252,11 @@ class Wording:
     def no_evidence(self, missing: Sequence[str], any_of: Collection[str], stale: Collection[str]) -> Told:
         parts = []
         if missing:
-            parts.append(f"a successful call of {', '.join(missing)}")
+            parts.append(f"a successful call of {_listed(missing)}")
         if any_of:
-            parts.append(f"a successful call of one of {', '.join(sorted(any_of))}")
+            parts.append(f"a successful call of one of {_listed(sorted(any_of))}")
         if stale:
-            parts.append(f"a call of {', '.join(sorted(stale))} after the last change")
+            parts.append(f"a call of {_listed(sorted(stale))} after the last change")
         return Told(
             "Your answer was not accepted, because it does not rest on evidence from this run.",
             f"Missing: {'; '.join(parts)} that found something.",
@@ -249,16 +272,16 @@ class Wording:
 
     def cut_reply(self) -> Told:
         return Told(
-            "Your last reply was cut off at its length limit in the middle of a call, so nothing of it was run.",
-            "A call counts only when it is whole.",
-            "Send smaller parts: one call at a time, with shorter arguments.",
+            "Your last reply was cut off at its length limit, so nothing of it was run or taken as the answer.",
+            "A reply counts only when it is whole.",
+            "Send smaller parts: one call at a time, with shorter arguments, or a shorter answer.",
         )
 
     def unparsed_call(self, tool: str) -> Told:
         return Told(
-            f"Your last reply looks like a call of {tool} written as text; nothing was run.",
+            f"Your last reply looks like a call of {named(tool)} written as text; nothing was run.",
             "Text is taken as the answer; only real tool calls are run.",
-            f"Call {tool} as a tool, or answer in plain text.",
+            f"Call {named(tool)} as a tool, or answer in plain text.",
         )
 
     # -- for a person ----------------------------------------------------------------------------------------------
@@ -298,7 +321,3 @@ _SENTENCES: dict[tuple[str, str], str] = {
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -270,7 +270,7 @@ class Counting:
 
 class Raising(Counting):
     name = "raising"
-    rounds: list[str] = []
+    rounds: ClassVar[list[str]] = []
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         Raising.rounds.append(round.first.tool)

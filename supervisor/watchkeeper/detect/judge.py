@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from ..fingerprint import error_signature, result_key
 from ..ladder import REASONS, GuardMode, Ladder, steps_of
 from ..messages import (
@@ -35,6 +37,8 @@ BUILT_IN: tuple[Factory, ...] = (Equal, EqualAny, Cycle, Poll, Failing, BadArgum
 
 FAILURES = ("failed", "timed_out")
 TURNED_AWAY = ("refused", "denied")
+CALLS = 64
+"""Calls that a finding names at most."""
 CONTEXTS = 64
 """Agent contexts that are followed at once."""
 
@@ -171,6 +175,7 @@ class Judge:
         # The ring holds one pair a kind and round: a parallel fan-out of equal calls is one piece of evidence.
         desk.ring.add(whole.pairs)
         judged = Judged()
+        taken: dict[tuple[str, Action | None], list[Finding]] = {}
         if self._failed:
             judged.failed, self._failed = self._failed, []
         for detector in desk.detectors:
@@ -186,10 +191,14 @@ class Judge:
                 continue
             for finding in findings:
                 action = self._ladder.judge(finding, context)
-                if action is not None and not _is_known(action, finding, desk, judged):
-                    judged.found.append((finding, self._verdict(action, finding)))
-                elif self._mode == "observe":
-                    judged.found.append((finding, None))
+                if action is not None and _is_known(action, finding, desk, taken):
+                    continue
+                if action is not None or self._mode == "observe":
+                    taken.setdefault((detector.name, action), []).append(finding)
+        for (_, action), alike in taken.items():
+            finding = alike[0] if len(alike) == 1 else _together(alike)
+            verdict = self._verdict(action, finding, len(alike) - 1) if action is not None else None
+            judged.found.append((finding, verdict))
         judged.found.sort(key=_is_no_stop)  # a run that is stopped needs no further word
         return judged if judged.found or judged.failed else None
 
@@ -216,16 +225,27 @@ class Judge:
             pair.signature = error_signature(result.error or result.kind, event.detail or result.content)
         return pair
 
-    def _verdict(self, action: Action, finding: Finding) -> Verdict:
+    def _verdict(self, action: Action, finding: Finding, more: int = 0) -> Verdict:
         reason = REASONS.get(finding.detector, "loop")
-        return Verdict(action, finding, self._wording.verdict(action, finding).text, reason)
+        return Verdict(action, finding, self._wording.verdict(action, finding, more).text, reason)
 
 
 def _slot(event: CallEnded) -> int:
     return event.slot
 
 
-def _is_known(action: Action, finding: Finding, desk: _Desk, judged: Judged) -> bool:
+def _together(alike: list[Finding]) -> Finding:
+    """One finding for what a detector says of many calls of a round: a fan-out must not become a flood of messages."""
+    return msgspec.structs.replace(
+        alike[0],
+        calls=tuple(finding.calls[-1] for finding in alike[:CALLS] if finding.calls),
+        keys=tuple(dict.fromkeys(key for finding in alike for key in finding.keys)),
+    )
+
+
+def _is_known(
+    action: Action, finding: Finding, desk: _Desk, taken: Mapping[tuple[str, Action | None], list[Finding]]
+) -> bool:
     """Whether a word or a block would only repeat: the calls are blocked already, or another detector has spoken of
     the same tool in this round."""
     keys = {key for key in finding.keys if not key.startswith("tool:")}
@@ -234,8 +254,10 @@ def _is_known(action: Action, finding: Finding, desk: _Desk, judged: Judged) -> 
     if action == "block":
         desk.blocked |= keys
     return action == "nudge" and any(
-        verdict is not None and other.tool == finding.tool and other.detector != finding.detector
-        for other, verdict in judged.found
+        detector != finding.detector and other.tool == finding.tool
+        for (detector, did), alike in taken.items()
+        if did is not None
+        for other in alike
     )
 
 

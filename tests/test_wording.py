@@ -1,0 +1,225 @@
+"""Every message of ours to a model: what happened, what is known, what to do next; bounded whatever comes in."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from watchkeeper.arguments import BadArguments, parse
+from watchkeeper.fitting import Problem
+from watchkeeper.messages import Action, Finding
+from watchkeeper.tools import tool
+from watchkeeper.wording import KNOWN, LISTED, NAME, Told, Wording, bounded, named
+
+HOSTILE = "¶" * 100_000
+DETECTORS = ("equal", "equal_any", "cycle", "poll", "failing", "arguments", "breaker", "silence", "of a third party")
+
+
+def _methods() -> dict[str, Callable[..., Told]]:
+    methods = inspect.getmembers(Wording(), inspect.ismethod)
+    return {name: method for name, method in methods if typing.get_type_hints(method).get("return") is Told}
+
+
+METHODS = _methods()
+
+
+def finding(detector: str, text: str | None, count: int = 4) -> Finding:
+    return Finding(detector=detector, pattern=text or "a pattern", count=count, tool=text, known=text, calls=("c1",))
+
+
+def bad(text: str) -> BadArguments:
+    problems = tuple(Problem(f"path[{i}].{text}"[:120], text) for i in range(12))
+    return BadArguments(problems, text[:800], len(text), incomplete=len(text) > 100)
+
+
+def values(hint: Any, text: str) -> list[Any]:
+    """What a parameter of that type may get: something, nothing, too much."""
+    if hint is str:
+        return [text]
+    if hint == str | None:
+        return [text, None, ""]
+    if hint in (int, float):
+        return [hint(0), hint(1), hint(3)]
+    if hint == float | None:
+        return [2.5, None]
+    if hint is bool:
+        return [True, False]
+    if hint is BadArguments:
+        return [bad(text), BadArguments((Problem("", "x"),))]
+    if hint is Finding:
+        return [finding(detector, part) for detector in DETECTORS for part in (text, None)]
+    if hint == Action:
+        return list(typing.get_args(Action))
+    if typing.get_origin(hint) is not None:
+        return [[text] * 200, [text], []]
+    raise AssertionError(f"what may a parameter of the type {hint} get? say so here")
+
+
+def messages(name: str, text: str) -> Iterator[Told]:
+    method = METHODS[name]
+    hints = typing.get_type_hints(method)
+    options = [values(hints[parameter], text) for parameter in inspect.signature(method).parameters]
+    for given in itertools.product(*options):
+        yield method(*given)
+
+
+def echoes(told: Told) -> list[int]:
+    """Lengths of what came in and is said again."""
+    return [len(list(group)) for char, group in itertools.groupby(told.text) if char == "¶"]
+
+
+def test_all_of_them_are_walked() -> None:
+    assert len(METHODS) >= 25
+    for name in ("unknown_tool", "bad_arguments", "duplicate", "verdict", "answer_now", "no_evidence", "failed"):
+        assert name in METHODS
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_has_its_three_parts(name: str) -> None:
+    for told in messages(name, "what was wanted"):
+        for part in (told.happened, told.known, told.next):
+            assert part.strip() == part
+            assert len(part.split()) >= 3
+        assert told.text == f"{told.happened}\n{told.known}\n{told.next}"
+        assert "None" not in told.text
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_is_bounded_whatever_comes_in(name: str) -> None:
+    """No name is echoed beyond its bound, no result and no error beyond theirs."""
+    for told in messages(name, HOSTILE):
+        assert max(echoes(told), default=0) <= KNOWN
+        assert len(told.text) < (17_000 if name in ("bad_arguments", "no_evidence", "unknown_tool") else 2_500)
+
+
+@pytest.mark.parametrize(
+    "name", ["denied", "timed_out", "cancelled", "abandoned", "tools_off", "too_soon", "unparsed_call", "in_the_way"]
+)
+def test_a_name_is_echoed_within_its_bound(name: str) -> None:
+    for told in messages(name, HOSTILE):
+        assert max(echoes(told)) == NAME
+
+
+def test_nothing_said_to_the_model_looks_as_if_the_user_had_interrupted() -> None:
+    text = Wording().cancelled("look").text
+    assert "the user did not ask for it" in text
+    assert "cancelled from outside" in text
+
+
+def test_polls_are_told_to_wait_and_never_to_try_other_arguments() -> None:
+    """POLL-04"""
+    for detector, action in itertools.product(("poll", "equal_any"), ("nudge", "block")):
+        told = Wording().verdict(action, finding(detector, "status"))  # type: ignore[arg-type]
+        assert "wait once, with a deadline" in told.next
+        assert "arguments" not in told.text
+
+
+def test_unknown_tools_are_answered_with_the_nearest_first() -> None:
+    """NAME-01"""
+    told = Wording().unknown_tool("read_fil", ["write_file", "read_file", "zip"])
+    assert told.happened == "There is no tool named 'read_fil', so nothing was run."
+    assert told.known == "The tools are: read_file, write_file, zip."
+    assert told.next == "Call 'read_file' if that is what you meant."
+    assert Wording().unknown_tool("execute_python", ["a"]).next == "Use one of these, or answer without a tool."
+    assert Wording().unknown_tool("x", []).known == "The tools are: none."
+    many = [f"tool_{number}" for number in range(LISTED + 10)]
+    assert Wording().unknown_tool("x", many).known.endswith(" and 10 more.")
+
+
+def test_bad_arguments_are_shown_back_in_bounds() -> None:
+    """ARGS-02, ARGS-04: the problem, what was sent, the schema."""
+
+    @tool
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        return city
+
+    cut = parse(weather, '{"city": "San Fra')
+    assert isinstance(cut, BadArguments)
+    assert Wording().bad_arguments("weather", cut, '{"city":{"type":"string"}}').text == (
+        "The arguments for weather do not fit, so it was not run:\n"
+        "- the JSON is not complete: the text breaks off (char 9)\n"
+        'You sent: {"city": "San Fra\n'
+        'Its parameters are: {"city":{"type":"string"}}\n'
+        "Send the whole call again; if it is long, do the work in smaller parts."
+    )
+    huge = parse(weather, "x" * 5_000_000)
+    assert isinstance(huge, BadArguments)
+    assert "You sent (first 800 of 5000000 characters): xxx" in Wording().bad_arguments("weather", huge, "{}").text
+
+
+def test_missing_evidence_is_named() -> None:
+    told = Wording().no_evidence(["tests"], ("search", "read"), {"check"})
+    assert told.known == (
+        "Missing: a successful call of tests; a successful call of one of read, search; "
+        "a call of check after the last change that found something."
+    )
+
+
+def test_a_verdict_of_a_third_party_says_its_pattern() -> None:
+    told = Wording().verdict("nudge", Finding(detector="mine", pattern="too many moons", count=4))
+    assert told.happened == "This has come 4 times: too many moons."
+
+
+@pytest.mark.parametrize(
+    ("detector", "happened"),
+    [
+        ("equal", "The same call of look has given the same result 4 times."),
+        ("equal_any", "You have made the very same call of look 4 times in a row."),
+        ("cycle", "You have gone round the same circle 4 times: look."),
+        ("poll", "look has given the same answer 4 times."),
+        ("failing", "look has failed in the same way 4 times in a row."),
+        ("arguments", "The arguments for look have not fitted 4 times in a row."),
+        ("breaker", "The same call of look has given the same result 4 times."),
+    ],
+)
+def test_what_each_detector_says(detector: str, happened: str) -> None:
+    assert Wording().verdict("nudge", finding(detector, "look")).happened == happened
+
+
+def test_a_host_may_say_it_otherwise() -> None:
+    class German(Wording):
+        def denied(self, tool: str) -> Told:
+            return Told(f"{tool} ist nicht erlaubt.", "So ist die Regel.", "Nimm ein anderes Werkzeug.")
+
+    assert German().denied("look").text.startswith("look ist nicht erlaubt.")
+
+
+def test_what_is_cut_says_so() -> None:
+    assert bounded("abc", 3) == "abc"
+    assert bounded("abcdef", 3) == "abc … (3 more characters)"
+    assert bounded(None) == bounded("") == "(nothing)"
+    assert named("x" * 81) == "x" * 80 + "…"
+    assert named("") == named(None) == "(no name)"
+
+
+STATUSES = {
+    "completed": ["answer"],
+    "stopped": [
+        *("turns", "calls", "time", "tokens", "overrun", "loop", "tool_failing", "bad_arguments", "breaker", "silence"),
+        *("no_evidence", "empty", "length", "filtered", "pause_expired", "of a newer version"),
+    ],
+    "cancelled": ["asked", "parent_cancelled"],
+    "failed": ["model_unavailable", "model_refused", "crash"],
+    "handed_over": ["calls", "turns"],
+    "of a newer version": ["something"],
+}
+
+
+@pytest.mark.parametrize(("status", "reason"), [(s, reason) for s, reasons in STATUSES.items() for reason in reasons])
+def test_each_outcome_has_a_friendly_sentence(status: str, reason: str) -> None:
+    text = Wording().outcome(status, reason, 1, 2)
+    assert text.startswith(("The ", "A "))
+    assert "1 turn, 2 tool calls were made; everything done so far is kept." in text
+    assert "{" not in text
+    assert Wording().outcome(status, reason, 2, 1, "More of it.").endswith(" More of it.")
+
+
+def test_outcomes_tell_their_reasons_apart() -> None:
+    sentences = [Wording().outcome("stopped", reason, 1, 1) for reason in STATUSES["stopped"]]
+    assert len(set(sentences)) == len(sentences)
