@@ -29,9 +29,17 @@ class Slot(Proposal):
     )  # fmt: skip
 
     def __init__(
-        self, call: Call, tool: Tool, parsed: arguments.Parsed, key: str, effect: Effect, turn: int, t: float
+        self,
+        call: Call,
+        tool: Tool,
+        parsed: arguments.Parsed,
+        key: str,
+        effect: Effect,
+        turn: int,
+        t: float,
+        identity: str = "",
     ) -> None:
-        super().__init__(call.id, tool, parsed.values, key, effect, turn, call.slot, t)
+        super().__init__(call.id, tool, parsed.values, key, effect, turn, call.slot, t, identity)
         self.arguments = parsed.canonical
         self.repaired = parsed.repaired
         self.not_before = 0.0
@@ -77,13 +85,13 @@ class Admission:
         if isinstance(parsed, arguments.BadArguments):
             told = self._wording.bad_arguments(tool.name, parsed, _parameters(tool))
             return None, _result(call, tool.name, "refused", told, "bad_arguments", by="arguments")
-        key = call_key(tool.name, parsed.canonical)
+        identity = key = call_key(tool.name, parsed.canonical)
         if tool.loop_key is not None:
             key = loop_key(tool, parsed.values, key)
         effect = tool.effect_of(parsed.values)
         if self._writers_alone and effect.writes:
             effect = WRITES
-        slot = Slot(call, tool, parsed, key, effect, turn, t)
+        slot = Slot(call, tool, parsed, key, effect, turn, t, identity)
         if over_limit is not None:
             told = self._wording.too_many_calls(over_limit, "of the run")
             return slot, _result(call, tool.name, "not_run", told, "too_many_calls", by="calls")
@@ -95,8 +103,7 @@ class Admission:
             try:
                 decision = guard.call(slot)
             except Exception as error:
-                told = self._wording.not_run(tool, f"the guard {guard.name} failed ({type(error).__name__})")
-                return _result(call, tool, "refused", told, "guard_failed", by=guard.name)
+                return self._guard_failed(call, tool, guard, type(error).__name__)
             if decision is None:
                 continue
             if isinstance(decision, Wait):
@@ -113,7 +120,13 @@ class Admission:
                 )
             elif isinstance(decision, Refuse):
                 return Result(call.id, tool, decision.kind, decision.message, error=decision.error, by=guard.name)
+            else:
+                return self._guard_failed(call, tool, guard, f"it answered with a {type(decision).__name__}")
         return None
+
+    def _guard_failed(self, call: Call, tool: str, guard: CallGuard, why: str) -> Result:
+        told = self._wording.not_run(tool, f"the guard {guard.name} failed ({why})")
+        return _result(call, tool, "refused", told, "guard_failed", by=guard.name)
 
 
 def _result(call: Call, tool: str, kind: Kind, told: Told, error: str, by: str | None = None) -> Result:
@@ -121,4 +134,5 @@ def _result(call: Call, tool: str, kind: Kind, told: Told, error: str, by: str |
 
 
 def _parameters(tool: Tool) -> str:
-    return msgspec.json.encode(tool.schema.get("properties", {})).decode()[:1500]
+    described = {name: tool.schema[name] for name in ("properties", "$defs") if name in tool.schema}
+    return msgspec.json.encode(described.get("properties") if len(described) == 1 else described).decode()

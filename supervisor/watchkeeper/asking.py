@@ -137,30 +137,26 @@ async def ask(
     assembly = Assembly(log, taken, deltas)
     clock = log.seams.clock
     began = clock()
-    waiting_for = "the first chunk"
+    end = began + timeouts.total
     slack = timeouts.idle * SLACK
     armed = began - timeouts.idle
     try:
-        with anyio.CancelScope(deadline=began + timeouts.first_chunk) as idle:
-            with anyio.CancelScope(deadline=began + timeouts.total) as total:
-                async with model.stream(request) as chunks:
-                    async for chunk in chunks:
-                        now = clock()
-                        if not assembly.chunks:
-                            log.append(ModelFirstChunk, seconds=now - began)
-                            waiting_for = "the next chunk"
-                            on_first_chunk()
-                        if now - armed > slack:
-                            armed = now
-                            idle.deadline = now + timeouts.idle
-                        assembly.add(chunk)
-                if not assembly.chunks:
-                    raise ModelError("empty_stream", "the stream ended before anything came")
-                assembly.flush()
-                return assembly.reply()
-            if total.cancelled_caught:
-                raise ModelError("timeout", f"the reply took longer than {timeouts.total:g} s in all")
-        raise ModelError("timeout", f"{waiting_for} did not come within {idle_limit(timeouts, waiting_for):g} s")
+        with anyio.CancelScope(deadline=min(began + timeouts.first_chunk, end)) as scope:
+            async with model.stream(request) as chunks:
+                async for chunk in chunks:
+                    now = clock()
+                    if not assembly.chunks:
+                        log.append(ModelFirstChunk, seconds=now - began)
+                        on_first_chunk()
+                    if now - armed > slack:
+                        armed = now
+                        scope.deadline = min(now + timeouts.idle, end)
+                    assembly.add(chunk)
+            if not assembly.chunks:
+                raise ModelError("empty_stream", "the stream ended before anything came")
+            assembly.flush()
+            return assembly.reply()
+        raise ModelError("timeout", _too_late(timeouts, bool(assembly.chunks), clock() >= end))
     except ModelError:
         assembly.dropped(attempt, estimate)
         raise
@@ -170,5 +166,9 @@ async def ask(
         raise ModelError("unknown", f"{type(error).__name__}: {error}") from error
 
 
-def idle_limit(timeouts: Timeouts, waiting_for: str) -> float:
-    return timeouts.first_chunk if waiting_for == "the first chunk" else timeouts.idle
+def _too_late(timeouts: Timeouts, begun: bool, in_all: bool) -> str:
+    if in_all:
+        return f"the reply took longer than {timeouts.total:g} s in all"
+    if begun:
+        return f"the next chunk did not come within {timeouts.idle:g} s"
+    return f"the first chunk did not come within {timeouts.first_chunk:g} s"

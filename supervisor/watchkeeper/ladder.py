@@ -16,7 +16,7 @@ PRECEDENCE = ("cancel", "ceiling", "budget", "evidence", "finish", "nudge")
 CEILINGS = {"breaker": "breaker", "silence": "silence"}
 """Detectors that are hard ceilings: they stop at once, in every mode, and the reason that they stop with."""
 
-REMEMBERED = 4096
+REMEMBERED = 256
 
 REASONS = {"failing": "tool_failing", "arguments": "bad_arguments", **CEILINGS}
 """Reasons of a stop by detector; all others stop with ``loop``."""

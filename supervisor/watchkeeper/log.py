@@ -58,6 +58,7 @@ class Reader:
         self.name = name
         self.must = must
         self.lazy = lazy
+        self.closed = False
         self._woken: anyio.Event | None = None
         self.taken = after
         self.passed = after
@@ -76,7 +77,7 @@ class Reader:
     async def wait(self) -> None:
         """Wait until there is something to take, or the log has ended."""
         log = self.log
-        if log.n != self.taken or log.closed:
+        if log.n != self.taken or log.closed or self.closed:
             return
         if self.lazy:
             self._woken = anyio.Event()
@@ -115,6 +116,8 @@ class Reader:
 
     def close(self) -> None:
         """It reads no more: it holds nothing back and nobody waits for it. Closing twice changes nothing."""
+        self.closed = True
+        self.wake()
         if self.log._readers.get(self.name) is self:
             del self.log._readers[self.name]
         self.log._check_barriers()

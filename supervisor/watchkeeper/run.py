@@ -19,7 +19,7 @@ from .errors import RunEndedError
 from .guards.evidence import Evidence
 from .history import History
 from .ledger import Ledger
-from .log import Gap, Log
+from .log import Gap, Log, Reader
 from .messages import (
     Blocked,
     Call,
@@ -45,6 +45,7 @@ from .states import State, can_move, move
 if TYPE_CHECKING:
     from .actors.agent import AgentActor
     from .actors.executor import Executor
+    from .actors.watchdog import Watchdog
     from .detect.judge import Judge
     from .supervisor import Supervisor
 
@@ -115,7 +116,7 @@ class Run:
         self.after_turn_by: float | None = None
         self.paused_until: float | None = None
         self.began = seams.clock()
-        self._changed = anyio.Event()
+        self._changed: anyio.Event | None = None
         self._unpaused: anyio.Event | None = None
         self._done = anyio.Event()
         self._waiters: list[concurrent.futures.Future[Outcome]] = []
@@ -123,10 +124,10 @@ class Run:
         self.actor: AgentActor | None = None
         self.executor: Executor | None = None
         self.judge: Judge | None = None
-        self.agent_scope = anyio.CancelScope()
-        self.executor_scope = anyio.CancelScope()
-        self.watchdog_scope: anyio.CancelScope | None = None
-        self.agent_done = anyio.Event()
+        self.agent_scope: anyio.CancelScope | None = None
+        self.agent_at_rest = False
+        self.watchdog: Watchdog | None = None
+        self.reader: Reader | None = None
         self.cancel_fact = 0
         """Number of the first ``CancelRequested``."""
         self.threadsafe = FromThreads(self)
@@ -284,7 +285,8 @@ class Run:
             if can_move(self.state, "cancelling") and ending.status == "cancelled":
                 self._move("cancelling")
             # At once, not when the supervisor gets round to it: no call and no request starts from here on.
-            self.agent_scope.cancel()
+            if self.agent_scope is not None:
+                self.agent_scope.cancel()
             if self.executor is not None:
                 self.executor.cancel(ending.reason)
         self.notify()
@@ -355,11 +357,18 @@ class Run:
         return float("inf") if left is None else self.seams.clock() + left
 
     async def changed(self) -> None:
+        """Wait for whatever happens next to the run."""
+        if self._changed is None:
+            self._changed = anyio.Event()
         await self._changed.wait()
+
+    def agent_ended(self) -> None:
+        self.agent_at_rest = True
+        self.notify()
 
     def finished(self, outcome: Outcome) -> None:
         self.outcome = outcome
-        self._move("ended")
+        self.state = "ended"
         self._done.set()
         for send in list(self._deltas):
             send.close()
@@ -383,8 +392,10 @@ class Run:
         self.state = move(self.state, to)
 
     def notify(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        """Wake whoever waits for :meth:`changed`."""
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     def _must_live(self, what: str) -> None:
         if self.ending is not None or self.outcome is not None:

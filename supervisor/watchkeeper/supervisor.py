@@ -12,7 +12,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from . import plugins, reports
+from . import failures, plugins, reports
 from .actors.agent import AgentActor
 from .actors.executor import Batch, Executor
 from .actors.watchdog import Watchdog
@@ -55,8 +55,6 @@ from .wording import Wording
 MAX_DEPTH = 2
 MAX_CHILDREN = 10
 """Sub-agents that one root run may ever start, at any depth."""
-DRAIN = 5.0
-"""Seconds that the watchdog gets to read the last facts of a run."""
 KILL_ROUNDS = 3
 
 
@@ -175,7 +173,10 @@ class Supervisor:
             run.crashed(error)
         finally:
             with anyio.CancelScope(shield=True):
-                await self._wind_up(run)
+                try:
+                    await self._wind_up(run)
+                except Exception as error:  # a defect of ours, or of a host's wording: nobody may wait for ever
+                    self._last_resort(run, failures.full_text(error))
             self._let_out(run)
 
     async def _let_in(self, run: Run) -> bool:
@@ -242,11 +243,12 @@ class Supervisor:
         log.user_turn += 1
         log.append(UserMessage, text=run.task)
         send, receive = anyio.create_memory_object_stream[Batch](1)
-        reader = log.reader("watchdog", must=True, lazy=True)
-        tasks.start_soon(self._watch, run, watchdog, reader)
+        run.watchdog = watchdog
+        run.reader = log.reader("watchdog", must=True, lazy=True)
+        tasks.start_soon(self._watch, run, watchdog, run.reader)
         tasks.start_soon(self._execute, run, receive)
         tasks.start_soon(self._think, run, send)
-        await self._until_end(run, watchdog, reader)
+        await self._until_end(run, watchdog, run.reader)
 
     async def _think(self, run: Run, batches: anyio.abc.ObjectSendStream[Batch]) -> None:
         assert run.actor is not None
@@ -261,26 +263,24 @@ class Supervisor:
                     run.end(Ending("completed", "answer", answer=result.text, forced=result.forced))
                 else:
                     run.end(Ending(result.status, result.reason))
-        run.agent_done.set()
+        run.agent_ended()
 
     async def _execute(self, run: Run, batches: anyio.abc.ObjectReceiveStream[Batch]) -> None:
         assert run.executor is not None
-        with anyio.CancelScope() as run.executor_scope:
-            try:
-                async with batches:
-                    await run.executor.run(batches)
-            except Exception as error:
-                run.crashed(error)
+        # It needs no cancel: it ends when the agent closes its end of the channel, and cancels its calls itself.
+        try:
+            async with batches:
+                await run.executor.run(batches)
+        except Exception as error:
+            run.crashed(error)
 
     async def _watch(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
-        # It must see the end of a cancelled run: shielded, with a deadline that _wind_up sets.
-        with anyio.CancelScope(shield=True) as run.watchdog_scope:
-            try:
-                await watchdog.run(reader)
-            except Exception as error:
-                run.crashed(error)
-            finally:
-                reader.close()
+        # It ends when the log closes. Cancelled from without it leaves the last facts to _wind_up.
+        try:
+            await watchdog.run(reader)
+        except Exception as error:
+            reader.close()
+            run.crashed(error)
 
     async def _until_end(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
         """Wait for an ending; time limits, deadlines of pause and cancel, and silence make one."""
@@ -312,7 +312,6 @@ class Supervisor:
             for child in run.children:
                 child.cancel("parent_ended", run.mode if run.mode == "kill" else "now")
             await self._join(run, executor)
-            run.executor_scope.cancel()
             names = executor.abandon()
         run.settle_rest(f"the run was ended first ({ending.reason})")
         cancel_seconds = None
@@ -321,13 +320,10 @@ class Supervisor:
             log.append(CancelConfirmed, seconds=cancel_seconds, abandoned=tuple(names))
         log.append(RunEnding, status=ending.status, reason=ending.reason)
         run.move_to("ending")
-        with anyio.move_on_after(DRAIN):
-            await log.passed("watchdog", log.n)
+        self._drain(run)
         outcome = self._outcome(run, ending, cancel_seconds)
         log.append(RunEnded, outcome=outcome)
         log.close()
-        if run.watchdog_scope is not None:
-            run.watchdog_scope.deadline = anyio.current_time() + DRAIN
         if ending.cause is not None:
             reports.report("run_failed", run=run.id, cause=ending.cause)
         if names:
@@ -344,14 +340,24 @@ class Supervisor:
                 tokens=outcome.usage.total,
             )
 
+    def _drain(self, run: Run) -> None:
+        """The watchdog reads every fact to the very last, whether its own task still can or not."""
+        if run.watchdog is not None and run.reader is not None and not run.reader.closed:
+            try:
+                run.watchdog.catch_up(run.reader)
+            except Exception as error:
+                reports.report("watchdog_failed", run=run.id, cause=failures.full_text(error))
+            run.reader.close()
+
     async def _join(self, run: Run, executor: Executor) -> None:
         """Wait for agent, calls and sub-agents, until the grace period or a kill."""
-        if run.agent_done.is_set() and executor.at_rest and all(child.outcome is not None for child in run.children):
+        if run.agent_at_rest and executor.at_rest and all(child.outcome is not None for child in run.children):
             return
         with anyio.move_on_after(run.agent.limits.grace) as scope:
             async with anyio.create_task_group() as waiting:
                 waiting.start_soon(self._cut_short, run, scope)
-                await run.agent_done.wait()
+                while not run.agent_at_rest:
+                    await run.changed()
                 await executor.joined()
                 for child in run.children:
                     await child.wait()
@@ -363,6 +369,22 @@ class Supervisor:
         for _ in range(KILL_ROUNDS):
             await anyio.lowlevel.checkpoint()  # what stops at once may still say so
         scope.cancel()
+
+    def _last_resort(self, run: Run, cause: str) -> None:
+        reports.report("run_failed", run=run.id, cause=cause)
+        if run.outcome is None:
+            outcome = Outcome(
+                run=run.id,
+                status="failed",
+                reason="crash",
+                message="The run failed.",
+                cause=cause,
+                history=run.history.messages(),
+            )
+            if not run.log.closed:
+                run.log.append(RunEnded, outcome=outcome)
+                run.log.close()
+            run.finished(outcome)
 
     def _outcome(self, run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
         actor, records = run.actor, run.ledger.records()

@@ -17,6 +17,10 @@ DEFAULT_TIMEOUT = 60.0
 DEFAULT_MAX_OUTPUT = 20_000
 """Characters of a result that the model sees; about 5,000 tokens."""
 
+MAX_STATED = 1_000
+"""Bounds on lengths above this are checked, but stand in no schema: llama.cpp makes no grammar of more than 2,000
+repetitions, and then, without a word, does not hold the model to valid calls at all."""
+
 EVERYTHING = ""
 """The resource name that is a prefix of every other."""
 
@@ -289,4 +293,14 @@ def _schema(struct: type[msgspec.Struct], name: str) -> dict[str, Any]:
     schema.setdefault("required", [])
     if components:
         schema["$defs"] = components
+    _drop_long_bounds(schema)
     return schema
+
+
+def _drop_long_bounds(schema: Any) -> None:
+    if isinstance(schema, dict):
+        for name in ("minLength", "maxLength", "minItems", "maxItems"):
+            if isinstance(schema.get(name), int) and schema[name] > MAX_STATED:
+                del schema[name]
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        _drop_long_bounds(part)

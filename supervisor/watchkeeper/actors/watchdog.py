@@ -30,7 +30,7 @@ class Watchdog:
 
     async def run(self, reader: Reader) -> None:
         """Follow the log to its end. Each fact is dealt with before it counts as passed."""
-        while not reader.log.closed or reader.taken < reader.log.n:
+        while not reader.closed and (not reader.log.closed or reader.taken < reader.log.n):
             self.catch_up(reader)
             await reader.wait()
 

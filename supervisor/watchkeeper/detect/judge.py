@@ -37,6 +37,8 @@ BUILT_IN: tuple[Factory, ...] = (Equal, EqualAny, Cycle, Poll, Failing, BadArgum
 
 FAILURES = ("failed", "timed_out")
 TURNED_AWAY = ("refused", "denied")
+APART = 3
+"""Findings of one detector in one round up to which each has a message of its own."""
 CALLS = 64
 """Calls that a finding names at most."""
 CONTEXTS = 64
@@ -196,9 +198,12 @@ class Judge:
                 if action is not None or self._mode == "observe":
                     taken.setdefault((detector.name, action), []).append(finding)
         for (_, action), alike in taken.items():
-            finding = alike[0] if len(alike) == 1 else _together(alike)
-            verdict = self._verdict(action, finding, len(alike) - 1) if action is not None else None
-            judged.found.append((finding, verdict))
+            # A fan-out must not become a flood of messages.
+            parts = [alike] if len(alike) > APART else [[finding] for finding in alike]
+            for part in parts:
+                finding = part[0] if len(part) == 1 else _together(part)
+                verdict = self._verdict(action, finding, len(part) - 1) if action is not None else None
+                judged.found.append((finding, verdict))
         judged.found.sort(key=_is_no_stop)  # a run that is stopped needs no further word
         return judged if judged.found or judged.failed else None
 
@@ -235,7 +240,7 @@ def _slot(event: CallEnded) -> int:
 
 
 def _together(alike: list[Finding]) -> Finding:
-    """One finding for what a detector says of many calls of a round: a fan-out must not become a flood of messages."""
+    """One finding for what a detector says of many calls of a round."""
     return msgspec.structs.replace(
         alike[0],
         calls=tuple(finding.calls[-1] for finding in alike[:CALLS] if finding.calls),

@@ -10,10 +10,22 @@ from ..wording import Wording
 from .guard import Proposal, Refuse
 
 REMEMBERED = 256
+SHOWN = 2000
+"""Characters of an earlier result that are kept."""
+
+
+class _Seen:
+    """One call: how often it was proposed, and what came of it last."""
+
+    __slots__ = ("count", "earlier")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.earlier: str | None = None
 
 
 class RefuseEqual:
-    """Refuses the n-th proposal of an equal call since the last user message, whatever the tool."""
+    """Refuses the n-th proposal of an equal call (tool and all arguments) since the last user message."""
 
     name = "equal"
 
@@ -21,27 +33,31 @@ class RefuseEqual:
         self._at = at
         self._show = show_earlier
         self._wording = wording
-        self._proposed: dict[str, int] = {}
-        self._earlier: dict[str, str] = {}
+        self._seen: dict[str, _Seen] = {}
+        """By identity; the one that was proposed last comes last."""
+        self._open: dict[str, _Seen] = {}
+        """By call id: those that were let pass and have no result yet."""
         self.folds: dict[type[Event], Callable[[Any], None]] = {UserMessage: self._user_spoke}
         if show_earlier:
             self.folds[CallEnded] = self._ended
 
     def call(self, proposal: Proposal) -> Refuse | None:
-        count = self._proposed.get(proposal.key, 0) + 1
-        self._proposed[proposal.key] = count
-        if len(self._proposed) > REMEMBERED:
-            self._proposed.pop(next(iter(self._proposed)))
-        if count < self._at:
-            return None
-        earlier = self._earlier.get(proposal.key) if self._show else None
-        return Refuse(self._wording.equal_refused(proposal.tool.name, count, earlier).text, "equal_call")
+        seen = self._seen.pop(proposal.identity, None) or _Seen()
+        self._seen[proposal.identity] = seen
+        if len(self._seen) > REMEMBERED:
+            self._seen.pop(next(iter(self._seen)))
+        seen.count += 1
+        if seen.count >= self._at:
+            earlier = seen.earlier if self._show else None
+            return Refuse(self._wording.equal_refused(proposal.tool.name, seen.count, earlier).text, "equal_call")
+        if self._show:
+            self._open[proposal.call_id] = seen
+        return None
 
     def _ended(self, event: CallEnded) -> None:
-        if event.result.kind in ("finished", "failed"):
-            self._earlier[event.key] = event.result.content[:2000]
-            if len(self._earlier) > REMEMBERED:
-                self._earlier.pop(next(iter(self._earlier)))
+        seen = self._open.pop(event.result.call_id, None)
+        if seen is not None and event.result.kind in ("finished", "failed"):
+            seen.earlier = event.result.content[:SHOWN]
 
     def _user_spoke(self, event: UserMessage) -> None:
-        self._proposed.clear()
+        self._seen.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ..messages import CallAdmitted, CallEnded, CallStarted, Event
+from ..messages import CallAdmitted, CallEnded, CallStarted, ChildEnded, ChildStarted, Event
 
 
 class Missing:
@@ -25,8 +25,9 @@ class Missing:
 class Evidence:
     """Which tools have found something, as a fold over the log.
 
-    ``required``: all of these must have; ``required_any``: at least one of these; ``fresh``: of the required ones
-    these must have done so after the last writing call of another tool started.
+    ``required``: all of these must have; ``required_any``: at least one of these; ``fresh``: of those these must have
+    done so after the last writing call of another tool started, and after the last sub-agent, whose calls are not seen
+    here. An answer from memory is as good as a new one: nothing that conflicts with it has started since.
     """
 
     def __init__(
@@ -43,16 +44,13 @@ class Evidence:
         self.folds: dict[type[Event], Callable[[Any], None]] = {CallEnded: self._ended}
         if self.fresh:
             self.folds |= {CallAdmitted: self._admitted, CallStarted: self._started}
+            self.folds |= dict.fromkeys((ChildStarted, ChildEnded), self._child)
 
     def _ended(self, event: CallEnded) -> None:
         result = event.result
-        if not result.productive:
-            return
-        self.calls.append(result.call_id)
-        if result.reused_from is None:
+        if result.productive:
+            self.calls.append(result.call_id)
             self._found[result.tool] = event.n
-        else:
-            self._found.setdefault(result.tool, event.n)
 
     def _admitted(self, event: CallAdmitted) -> None:
         if event.writes:
@@ -63,9 +61,16 @@ class Evidence:
         if tool is not None and tool not in self.fresh:
             self._last_write = event.n
 
+    def _child(self, event: ChildStarted | ChildEnded) -> None:
+        self._last_write = event.n
+
     def missing(self) -> Missing:
         found = self._found
+        stale = {name for name in self.fresh if name in found and found[name] < self._last_write}
         required = [name for name in self.required if name not in found]
-        any_of = () if any(name in found for name in self.required_any) else self.required_any
-        stale = [name for name in self.fresh if name in found and found[name] < self._last_write]
-        return Missing(required, any_of, stale)
+        any_of: tuple[str, ...] = ()
+        if any(name in found and name not in stale for name in self.required_any):
+            stale -= set(self.required_any) - set(self.required)  # another one of them will do
+        elif not any(name in stale for name in self.required_any):
+            any_of = self.required_any
+        return Missing(required, any_of, sorted(stale))

@@ -14,15 +14,27 @@ from ..tools import Effect, Tool
 class Proposal:
     """A call whose tool is known and whose arguments fit, before it is admitted."""
 
-    __slots__ = ("call_id", "effect", "key", "slot", "t", "tool", "turn", "values")
+    __slots__ = ("call_id", "effect", "identity", "key", "slot", "t", "tool", "turn", "values")
 
     def __init__(
-        self, call_id: str, tool: Tool, values: dict[str, Any], key: str, effect: Effect, turn: int, slot: int, t: float
+        self,
+        call_id: str,
+        tool: Tool,
+        values: dict[str, Any],
+        key: str,
+        effect: Effect,
+        turn: int,
+        slot: int,
+        t: float,
+        identity: str = "",
     ) -> None:
         self.call_id = call_id
         self.tool = tool
         self.values = values
         self.key = key
+        """What detection compares: the tool may declare that only some arguments count."""
+        self.identity = identity or key
+        """Tool and all arguments: only calls of one identity may stand in for each other."""
         self.effect = effect
         self.turn = turn
         self.slot = slot
@@ -59,7 +71,8 @@ class CallGuard(Protocol):
     """A rule at the hook *call*. Guards are asked in order; the first that decides wins, save for :class:`Wait`.
 
     ``folds`` says which facts it wants to see, so that a guard is a fold over the log of its run. One guard belongs to
-    one run. A guard that raises refuses the call: what is broken must not let things pass.
+    one run. A guard that raises or answers nonsense refuses the call: what is broken must not let things pass. That a
+    guard lets a call pass does not mean that it runs: those behind it are asked too.
     """
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..messages import Event
+from ..messages import CallAdmitted, CallEnded, Event
 from ..wording import Wording
 from .guard import Proposal, Refuse, Wait
 
@@ -14,7 +14,7 @@ WAITED = 1.0
 
 
 class Interval:
-    """Spaces the calls of each tool. A refused call uses up no slot."""
+    """Spaces the calls of each tool. A call that is not admitted, by this guard or another, uses up no slot."""
 
     name = "interval"
 
@@ -22,12 +22,25 @@ class Interval:
         self._seconds = seconds
         self._wording = wording
         self._free_at: dict[str, float] = {}
-        self.folds: dict[type[Event], Callable[[Any], None]] = {}
+        self._at: dict[str, float] = {}
+        """When the calls that were let pass are to start, by call id, until they are admitted or answered."""
+        self.folds: dict[type[Event], Callable[[Any], None]] = {
+            CallAdmitted: self._admitted,
+            CallEnded: self._ended,
+        }
 
     def call(self, proposal: Proposal) -> Refuse | Wait | None:
         tool = proposal.tool.name
         wait = self._free_at.get(tool, proposal.t) - proposal.t
         if wait > WAITED:
             return Refuse(self._wording.too_soon(tool, wait).text, "too_soon")
-        self._free_at[tool] = proposal.t + max(wait, 0.0) + self._seconds
+        self._at[proposal.call_id] = proposal.t + max(wait, 0.0)
         return Wait(wait) if wait > 0 else None
+
+    def _admitted(self, event: CallAdmitted) -> None:
+        at = self._at.pop(event.call_id, None)
+        if at is not None:
+            self._free_at[event.tool] = at + self._seconds
+
+    def _ended(self, event: CallEnded) -> None:
+        self._at.pop(event.result.call_id, None)
