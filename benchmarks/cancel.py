@@ -99,7 +99,9 @@ async def measure(backend: str, share: float) -> list[dict[str, Any]]:
                 repeats = max(5, int(times * share))
                 taken = [await press(supervisor, make, kind, count, from_thread) * 1000 for _ in range(repeats)]
                 LET_GO.set()
-                rows.append({"backend": backend, "case": f"{name}{', from a thread' if from_thread else ''}", **summary(taken)})
+                rows.append(
+                    {"backend": backend, "case": f"{name}{', from a thread' if from_thread else ''}", **summary(taken)}
+                )
     return rows
 
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-Once = Callable[[], Awaitable[float]]
+Once = Callable[[], Awaitable[tuple[float, float]]]
+"""Seconds of the turn (between two model requests), seconds of the whole run."""
 
 
 def langgraph(raws: list[str]) -> Once | None:
@@ -31,16 +32,17 @@ def langgraph(raws: list[str]) -> Once | None:
     graph.add_edge("tools", END)
     compiled = graph.compile()
 
-    async def once() -> float:
+    async def once() -> tuple[float, float]:
         calls = [
-            {"name": "noop", "args": json.loads(raw), "id": f"call_{i}", "type": "tool_call"} for i, raw in enumerate(raws)
+            {"name": "noop", "args": json.loads(raw), "id": f"call_{i}", "type": "tool_call"}
+            for i, raw in enumerate(raws)
         ]
         message = AIMessage(content="", tool_calls=calls)
         began = time.perf_counter()
         result = await compiled.ainvoke({"messages": [message]})
         took = time.perf_counter() - began
         assert len(result["messages"]) == len(raws) + 1
-        return took
+        return took, took
 
     return once
 
@@ -53,10 +55,15 @@ def pydantic_ai(raws: list[str]) -> Once | None:
     except ImportError:
         return None
 
-    def reply(messages: list[Any], info: Any) -> Any:
+    at: list[float] = []
+
+    async def reply(messages: list[Any], info: Any) -> Any:
         if len(messages) == 1:
-            return ModelResponse(parts=[ToolCallPart("noop", raw, f"call_{i}") for i, raw in enumerate(raws)])
-        return ModelResponse(parts=[TextPart("done")])
+            response = ModelResponse(parts=[ToolCallPart("noop", raw, f"call_{i}") for i, raw in enumerate(raws)])
+        else:
+            response = ModelResponse(parts=[TextPart("done")])
+        at.append(time.perf_counter())
+        return response
 
     agent = Agent(FunctionModel(reply))
 
@@ -65,13 +72,16 @@ def pydantic_ai(raws: list[str]) -> Once | None:
         """Do nothing."""
         return text
 
-    async def once() -> float:
+    async def once() -> tuple[float, float]:
+        at.clear()
         began = time.perf_counter()
         result = await agent.run("task")
         took = time.perf_counter() - began
-        returned = [part for message in result.all_messages() for part in message.parts if part.part_kind == "tool-return"]
+        returned = [
+            part for message in result.all_messages() for part in message.parts if part.part_kind == "tool-return"
+        ]
         assert len(returned) == len(raws)
-        return took
+        return at[1] - at[0], took
 
     return once
 
@@ -92,11 +102,10 @@ def openai_agents(raws: list[str]) -> Once | None:
 
     class Scripted(Model):
         def __init__(self) -> None:
-            self.asked = 0
+            self.at: list[float] = []
 
         async def get_response(self, *args: Any, **named: Any) -> Any:
-            self.asked += 1
-            if self.asked == 1:
+            if not self.at:
                 output: list[Any] = [
                     ResponseFunctionToolCall(arguments=raw, call_id=f"call_{i}", name="noop", type="function_call")
                     for i, raw in enumerate(raws)
@@ -106,18 +115,20 @@ def openai_agents(raws: list[str]) -> Once | None:
                 output = [
                     ResponseOutputMessage(id="m", content=[text], role="assistant", status="completed", type="message")
                 ]
+            self.at.append(time.perf_counter())
             return ModelResponse(output=output, usage=Usage(), response_id=None)
 
         def stream_response(self, *args: Any, **named: Any) -> Any:
             raise NotImplementedError
 
-    async def once() -> float:
-        agent = Agent(name="agent", model=Scripted(), tools=[noop])
+    async def once() -> tuple[float, float]:
+        model = Scripted()
+        agent = Agent(name="agent", model=model, tools=[noop])
         began = time.perf_counter()
         result = await Runner.run(agent, "task")
         took = time.perf_counter() - began
         assert sum(item.type == "tool_call_output_item" for item in result.new_items) == len(raws)
-        return took
+        return model.at[1] - model.at[0], took
 
     return once
 

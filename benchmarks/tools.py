@@ -4,6 +4,10 @@ Run it with ``python benchmarks/tools.py``; peers that are not installed are lef
 (``pip install --group peers`` brings them). All run in this one process, one after the other in each round, so that
 what the machine does meanwhile falls on all alike: read the ratios, not the times.
 
+A *turn* is all that a runtime does between two model requests: from the end of the reply with the calls to the next
+request with their results. ToolNode has no model, so there it is the invocation of a graph of that one node. Beside it
+stands the whole run, from start to outcome, with both requests to a scripted model.
+
 The control is ``asyncio.gather(*(tool(**json.loads(raw)) for raw in arguments))``, for trio a bare nursery: no checks,
 no events, no limits. Payloads are built outside of the measured region, results are checked after the clock stops.
 """
@@ -18,7 +22,8 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -26,10 +31,11 @@ import anyio
 
 from peers import PEERS
 from watchkeeper import Agent, Limits, Supervisor, tool
+from watchkeeper.model import Chunk, Request
 from watchkeeper.testing import ScriptedModel, call, say
 
-Once = Callable[[], Awaitable[float]]
-"""One measured turn: the seconds it took."""
+Once = Callable[[], Awaitable[tuple[float, float]]]
+"""One measurement: seconds of the turn, seconds of the whole run."""
 
 
 @tool(effect="reads")
@@ -46,9 +52,25 @@ def arguments(n: int) -> list[str]:
     return [json.dumps({"number": number, "text": f"item {number}"}) for number in range(n)]
 
 
-async def ours(supervisor: Supervisor, raws: list[str]) -> float:
-    """From ``start`` to the outcome: the run's start and end, two model turns and all n calls."""
-    model = ScriptedModel([call(*(("noop", raw) for raw in raws)), say("done")], keep_requests=False)
+class Timed(ScriptedModel):
+    """Notes when its first reply has ended and when it is asked again."""
+
+    replied = asked_again = 0.0
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
+        self.asked_again = time.perf_counter()
+        async with super().stream(request) as chunks:
+            yield self._noting(chunks) if not self.replied else chunks
+
+    async def _noting(self, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
+        async for chunk in chunks:
+            yield chunk
+        self.replied = time.perf_counter()
+
+
+async def ours(supervisor: Supervisor, raws: list[str]) -> tuple[float, float]:
+    model = Timed([call(*(("noop", raw) for raw in raws)), say("done")], keep_requests=False)
     agent = Agent(model, [noop], limits=Limits(max_calls=max(1000, len(raws))))
     began = time.perf_counter()
     run = await supervisor.start(agent, "task")
@@ -56,10 +78,10 @@ async def ours(supervisor: Supervisor, raws: list[str]) -> float:
     took = time.perf_counter() - began
     assert outcome.status == "completed"
     assert [record.kind for record in outcome.calls] == ["finished"] * len(raws)
-    return took
+    return model.asked_again - model.replied, took
 
 
-async def control(backend: str, raws: list[str]) -> float:
+async def control(backend: str, raws: list[str]) -> tuple[float, float]:
     results: list[str] = []
     if backend == "asyncio":
         import asyncio
@@ -79,7 +101,7 @@ async def control(backend: str, raws: list[str]) -> float:
                 nursery.start_soon(one, raw)
         took = time.perf_counter() - began
     assert len(results) == len(raws)
-    return took
+    return took, took
 
 
 async def measure(backend: str, sizes: list[int], rounds: int, with_peers: bool) -> list[dict[str, Any]]:
@@ -96,25 +118,40 @@ async def measure(backend: str, sizes: list[int], rounds: int, with_peers: bool)
                     prepared = prepare(raws)
                     if prepared is not None:
                         competitors[name] = prepared
-            times: dict[str, list[float]] = {name: [] for name in competitors}
+            times: dict[str, list[tuple[float, float]]] = {name: [] for name in competitors}
             for round_number in range(rounds + 1):
                 for name, once in competitors.items():
+                    # What is alive by now (all the imports) is out of the collector's sight: it is nobody's doing.
                     gc.collect()
+                    gc.freeze()
                     took = await once()
                     if round_number:  # the first round warms up
                         times[name].append(took)
-            rows += [row(backend, n, name, taken, times["control"]) for name, taken in times.items()]
+            rows += [
+                row(backend, n, name, taken, times["control"], times["watchkeeper"]) for name, taken in times.items()
+            ]
     return rows
 
 
-def row(backend: str, n: int, name: str, taken: list[float], base: list[float]) -> dict[str, Any]:
-    ratios = sorted(one / other for one, other in zip(taken, base, strict=True))
+Taken = list[tuple[float, float]]
+
+
+def ratios_of(taken: Taken, base: Taken) -> list[float]:
+    """Round by round, so that what the machine did meanwhile falls out; sorted."""
+    return sorted(one / other for (one, _), (other, _) in zip(taken, base, strict=True))
+
+
+def row(backend: str, n: int, name: str, taken: Taken, base: Taken, own: Taken) -> dict[str, Any]:
+    ratios = ratios_of(taken, base)
+    turn = statistics.median(turn for turn, _ in taken)
     return {
         "backend": backend,
         "n": n,
         "name": name,
-        "us_per_call": statistics.median(taken) / n * 1e6,
-        "calls_per_second": n / statistics.median(taken),
+        "us_per_call": turn / n * 1e6,
+        "calls_per_second": n / turn,
+        "ms_whole_run": statistics.median(run for _, run in taken) * 1e3,
+        "times_watchkeeper": statistics.median(ratios_of(taken, own)),
         "times_control": statistics.median(ratios),
         "times_control_low": ratios[len(ratios) // 10],
         "times_control_high": ratios[-1 - len(ratios) // 10],
@@ -132,8 +169,11 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
             found[f"times_gather_n{n}{suffix}"] = here["watchkeeper"]["times_control"]
             found[f"us_per_call_n{n}{suffix}"] = here["watchkeeper"]["us_per_call"]
             peers = [row["calls_per_second"] for name, row in here.items() if name not in ("control", "watchkeeper")]
+            found[f"times_gather_whole_run_n{n}{suffix}"] = (
+                here["watchkeeper"]["ms_whole_run"] / here["control"]["ms_whole_run"]
+            )
             if peers:
-                found[f"ratio_best_peer_n{n}{suffix}"] = here["watchkeeper"]["calls_per_second"] / max(peers)
+                found[f"ratio_best_peer_n{n}{suffix}"] = min(peers)
     return dict(sorted(found.items()))
 
 
@@ -160,16 +200,20 @@ def main() -> None:
     for backend in ("asyncio", "trio") if options.backend == "both" else (options.backend,):
         rows += anyio.run(measure, backend, options.n, options.rounds, not options.no_peers, backend=backend)
     if options.json:
-        json.dump({"benchmark": "tools", "versions": versions(), "rows": rows, "figures": figures(rows)}, sys.stdout, indent=1)
+        json.dump(
+            {"benchmark": "tools", "versions": versions(), "rows": rows, "figures": figures(rows)}, sys.stdout, indent=1
+        )
         print()
         return
     print("  ".join(f"{name} {version}" for name, version in versions().items()))
-    print(f"{'backend':8} {'n':>6} {'':22} {'µs a call':>10} {'calls/s':>10} {'× control':>10}  (10 % … 90 %)")
+    print(
+        f"{'backend':8} {'n':>6} {'':22} {'µs a call':>10} {'calls/s':>10} {'× control':>10}  {'whole run':>12}   spread of × control, 10 % … 90 %"
+    )
     for one in rows:
-        spread = f"({one['times_control_low']:.1f} … {one['times_control_high']:.1f})"
+        spread = f"{one['times_control_low']:.1f} … {one['times_control_high']:.1f}"
         print(
             f"{one['backend']:8} {one['n']:6} {one['name']:22} {one['us_per_call']:10.1f} {one['calls_per_second']:10,.0f} "
-            f"{one['times_control']:10.1f}  {spread}"
+            f"{one['times_control']:10.1f}  {one['ms_whole_run']:9.2f} ms   {spread}"
         )
     for name, value in figures(rows).items():
         print(f"{name:32} {value:8.2f}")

@@ -24,8 +24,8 @@ class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
     __slots__ = (
-        "arguments", "coroutine", "deadline", "dependents", "grip", "job", "not_before", "repaired", "settled", "sharers",
-        "started", "waits",
+        "arguments", "coroutine", "deadline", "dependents", "grip", "job", "not_before", "repaired", "settled",
+        "sharers", "started", "waits",
     )  # fmt: skip
 
     def __init__(

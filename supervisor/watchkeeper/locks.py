@@ -27,7 +27,8 @@ class Grip:
 class Locks:
     """Grants grips in the order in which they are asked for, as soon as nothing that they conflict with is held.
 
-    Names mean the same thing within a run tree; those that begin with ``shared:`` in the whole supervisor.
+    Names mean the same thing within a run tree; those that begin with ``shared:`` in the whole supervisor. A call made
+    within another never waits for that one, nor behind those who do.
     """
 
     def __init__(self) -> None:
@@ -40,9 +41,7 @@ class Locks:
 
     def try_take(self, grip: Grip) -> bool:
         """Take it if that can be done at once; never waits."""
-        if self._waiting and any(self._conflict(grip, other) for other in self._waiting):
-            return False
-        if not self._free(grip):
+        if (self._waiting and self._comes_after(grip, self._waiting)) or not self._free(grip):
             return False
         self.add(grip)
         return True
@@ -124,10 +123,25 @@ class Locks:
             return conflict(grip.effect, other.effect)
         return grip.shared and other.shared and conflict(grip.effect, other.effect, shared_only=True)
 
+    def _comes_after(self, grip: Grip, waiting: list[Grip]) -> bool:
+        """It conflicts with one that asked earlier and waits.
+
+        Not counted is who waits, himself or behind others, for a call that this one was made within: that call would
+        wait for this one in turn, for ever.
+        """
+        if grip.above:
+            stuck = [one for held in self._held.get(grip.tree, {}).values() for one in held if id(one) in grip.above]
+            free: list[Grip] = []
+            for other in waiting:
+                behind = any(self._conflict(other, one) for one in stuck)
+                (stuck if behind else free).append(other)
+            waiting = free
+        return any(self._conflict(grip, other) for other in waiting)
+
     def _grant(self) -> None:
         passed: list[Grip] = []
         for grip in list(self._waiting):
-            if any(self._conflict(grip, other) for other in passed) or not self._free(grip):
+            if self._comes_after(grip, passed) or not self._free(grip):
                 passed.append(grip)
                 continue
             self._waiting.remove(grip)

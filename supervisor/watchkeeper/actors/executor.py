@@ -384,8 +384,9 @@ class Executor:
         The deadline is the worker's: a call that runs into it takes its worker along, and another one goes on.
         """
         if slot.tool.timeout is not None and slot.deadline is None:
-            scope.deadline = anyio.current_time() + slot.tool.timeout
+            # In this order: when the scope's time is up, so is the call's, and it is not taken for a cancel.
             slot.deadline = self._clock() + slot.tool.timeout
+            scope.deadline = anyio.current_time() + slot.tool.timeout
         self._spawn()
 
     def _abandoned_thread(self, slot: Slot, job: Job) -> None:

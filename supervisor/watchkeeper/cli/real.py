@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import anyio
@@ -39,14 +39,16 @@ FILES = {
 }
 TASKS = (
     "What does the file notes.txt say?",
-    "How many things are there to do in todo.txt?",
+    "Read the file todo.txt and tell me how many things there are to do.",
     "Find the file about the budget and tell me what it says.",
 )
-INSTRUCTIONS = "You are an agent with file tools. Use them to do the task, then answer in one sentence."
+INSTRUCTIONS = "You are an agent. Use the tools to do the task. When you know the answer, say it."
 TOOLS = ("read_file", "list_dir", "find_files")
 """Few, so that the prompt stays short: a slow machine reads some 100 tokens a second."""
 STEPS = 12
 REPLY = 160
+PATIENCE = 280.0
+"""Seconds for all runs together, in equal shares; what one does not use the later ones get."""
 TIMEOUTS = Timeouts(first_chunk=180.0, idle=60.0, total=300.0)
 
 
@@ -88,14 +90,15 @@ async def compare(model_python: Path | None) -> int:
             extra={"temperature": 0, "seed": 1},
             context_window=4096,
         )
+        share = _shares(2 * len(TASKS))
         for number, task in enumerate(TASKS, 1):
             view.print([line(""), line(f"{number}. {task}", "head", wrap=True)])
             with tempfile.TemporaryDirectory(prefix="watchkeeper-") as folder:
                 tools = _tools(Path(folder))
                 view.print([line("in a bare loop", "head")])
-                bare.append(await loop(model, tools, task, view))
+                bare.append(await loop(model, tools, task, view, next(share)))
                 view.print([line("under watchkeeper", "head")])
-                watched.append(await supervise(model, tools, task, view))
+                watched.append(await supervise(model, tools, task, view, next(share)))
             rows += _rows(f"{number}. {task}", bare[-1], watched[-1])
     rows += _rows("all", _sum(bare), _sum(watched))
     view.print([line("")])
@@ -106,9 +109,15 @@ async def compare(model_python: Path | None) -> int:
 # -- without supervision ---------------------------------------------------------------------------------------------
 
 
-async def loop(model: Model, tools: Mapping[str, Tool], task: str, view: View) -> Tally:
+async def loop(model: Model, tools: Mapping[str, Tool], task: str, view: View, seconds: float) -> Tally:
     """What many an agent is: ask, run the calls, append the results, again; until there is an answer."""
     tally = Tally()
+    with anyio.move_on_after(seconds):
+        return await _loop(model, tools, task, view, tally)
+    return tally.end(f"cut off after {duration(seconds)}")
+
+
+async def _loop(model: Model, tools: Mapping[str, Tool], task: str, view: View, tally: Tally) -> Tally:
     messages = [Message("system", INSTRUCTIONS), Message("user", task)]
     specs = tuple(tool.spec() for tool in tools.values())
     for step in range(1, STEPS + 1):
@@ -159,10 +168,10 @@ async def _whole(chunks: AsyncIterator[Chunk], step: int, tally: Tally) -> Messa
 # -- with supervision ------------------------------------------------------------------------------------------------
 
 
-async def supervise(model: Model, tools: Mapping[str, Tool], task: str, view: View) -> Tally:
+async def supervise(model: Model, tools: Mapping[str, Tool], task: str, view: View, seconds: float) -> Tally:
     """The same model, tools, instructions and number of steps, under watchkeeper with its default profile."""
     tally = Tally()
-    limits = Limits(max_turns=STEPS, finish_turns=1, reply_tokens=REPLY)
+    limits = Limits(max_turns=STEPS, finish_turns=1, reply_tokens=REPLY, seconds=seconds)
     agent = Agent(model, tools.values(), instructions=INSTRUCTIONS, limits=limits)
     async with Supervisor(plugged=False, keep=10_000) as supervisor:
         run = await supervisor.start(agent, task)
@@ -193,6 +202,13 @@ def _ended(outcome: Outcome) -> str:
 
 
 # -- side by side ----------------------------------------------------------------------------------------------------
+
+
+def _shares(runs: int) -> Iterator[float]:
+    """The seconds of each run: its part of what is left."""
+    until = time.perf_counter() + PATIENCE
+    for left in range(runs, 0, -1):
+        yield max(until - time.perf_counter(), 1.0) / left
 
 
 def _tools(folder: Path) -> dict[str, Tool]:

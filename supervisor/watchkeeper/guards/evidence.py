@@ -48,6 +48,7 @@ class Evidence:
 
     def _ended(self, event: CallEnded) -> None:
         result = event.result
+        self._writing.pop(result.call_id, None)
         if result.productive:
             self.calls.append(result.call_id)
             self._found[result.tool] = event.n
