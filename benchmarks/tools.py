@@ -168,7 +168,7 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
                 continue
             found[f"times_gather_n{n}{suffix}"] = here["watchkeeper"]["times_control"]
             found[f"us_per_call_n{n}{suffix}"] = here["watchkeeper"]["us_per_call"]
-            peers = [row["calls_per_second"] for name, row in here.items() if name not in ("control", "watchkeeper")]
+            peers = [row["times_watchkeeper"] for name, row in here.items() if name not in ("control", "watchkeeper")]
             found[f"times_gather_whole_run_n{n}{suffix}"] = (
                 here["watchkeeper"]["ms_whole_run"] / here["control"]["ms_whole_run"]
             )
@@ -200,23 +200,26 @@ def main() -> None:
     for backend in ("asyncio", "trio") if options.backend == "both" else (options.backend,):
         rows += anyio.run(measure, backend, options.n, options.rounds, not options.no_peers, backend=backend)
     if options.json:
-        json.dump(
-            {"benchmark": "tools", "versions": versions(), "rows": rows, "figures": figures(rows)}, sys.stdout, indent=1
-        )
+        report = {"benchmark": "tools", "versions": versions(), "rows": rows, "figures": figures(rows)}
+        json.dump(report, sys.stdout, indent=1)
         print()
-        return
+    else:
+        show(rows)
+
+
+def show(rows: list[dict[str, Any]]) -> None:
     print("  ".join(f"{name} {version}" for name, version in versions().items()))
     print(
-        f"{'backend':8} {'n':>6} {'':22} {'µs a call':>10} {'calls/s':>10} {'× control':>10}  {'whole run':>12}   spread of × control, 10 % … 90 %"
+        f"{'':8} {'n':>6} {'':20} {'µs a call':>10} {'calls/s':>10} {'× control':>10} {'whole run':>12}   10 % … 90 %"
     )
     for one in rows:
-        spread = f"{one['times_control_low']:.1f} … {one['times_control_high']:.1f}"
         print(
-            f"{one['backend']:8} {one['n']:6} {one['name']:22} {one['us_per_call']:10.1f} {one['calls_per_second']:10,.0f} "
-            f"{one['times_control']:10.1f}  {one['ms_whole_run']:9.2f} ms   {spread}"
+            f"{one['backend']:8} {one['n']:6} {one['name']:20} {one['us_per_call']:10.1f} "
+            f"{one['calls_per_second']:10,.0f} {one['times_control']:10.1f} {one['ms_whole_run']:9.2f} ms   "
+            f"{one['times_control_low']:.1f} … {one['times_control_high']:.1f}"
         )
     for name, value in figures(rows).items():
-        print(f"{name:32} {value:8.2f}")
+        print(f"{name:34} {value:8.2f}")
 
 
 if __name__ == "__main__":
