@@ -256,15 +256,14 @@ def test_nothing_is_sent_back_for_ever(
     replies: list[Reply], tools_off: bool, finishing: bool, missing: Missing
 ) -> None:
     """Whatever a model says instead of acting: it comes to an end, and empty or cut replies are never kept."""
-    tries, pushes = Tries(), 0
+    tries = Tries()
     for reply in replies:
         decision = decide(reply, situation(tools_off=tools_off, finishing=finishing, missing=missing), tries, WORDING)
         if not isinstance(decision, Push):
             assert isinstance(decision, Answer | End)
             assert not (missing and isinstance(decision, Answer))
             break
-        pushes += 1
         assert decision.message
         assert decision.keep is (decision.by not in ("empty", "length"))
     else:
-        pytest.fail(f"{pushes} replies were sent back and no end is in sight")
+        pytest.fail(f"{len(replies)} replies were sent back and no end is in sight")

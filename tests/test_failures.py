@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import subprocess
 
 import pytest
@@ -16,10 +15,6 @@ from watchkeeper.failures import LONGEST, SHOWN, describe, full_text, holds, is_
 class Unprintable(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
-
-
-class ReadTimeout(Exception):
-    pass
 
 
 class TimeoutException(Exception):
@@ -77,8 +72,6 @@ def test_what_a_group_holds() -> None:
     "failure",
     [
         TimeoutError(),
-        asyncio.TimeoutError(),
-        concurrent.futures.TimeoutError(),
         trio.TooSlowError(),
         subprocess.TimeoutExpired("sleep", 1),
         PoolTimeout(),

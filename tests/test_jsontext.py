@@ -27,10 +27,9 @@ def test_every_json_value_is_read(value: Any, escape: bool) -> None:
 def test_nothing_else_is_raised(text: str) -> None:
     try:
         value = decode(text)
-    except NotJSON as error:
-        assert str(error)
-    else:
-        assert json.loads(text) == value
+    except NotJSON:
+        return
+    assert json.loads(text) == value
 
 
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), st.booleans(), st.data())

@@ -1,4 +1,4 @@
-"""The log: numbers without gaps, folds at once, readers that must see all hold back, viewers that are slow see a gap."""
+"""The log: numbers without gaps, folds at once; who must see all holds it back, who is slow sees a gap."""
 
 from __future__ import annotations
 

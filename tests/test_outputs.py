@@ -1,4 +1,4 @@
-"""What a tool returned as text for the model: bounded, sendable, marked where it was cut; and whether it is evidence."""
+"""What a tool returned as text for the model: bounded, sendable, marked where it was cut; and what it is worth."""
 
 from __future__ import annotations
 

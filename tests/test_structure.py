@@ -28,9 +28,9 @@ LAYERS = tuple(
         "messages errors seams",
         "admission agent arguments asking budget current decisions detect failures fingerprint fitting guards history"
         " jsontext ladder ledger locks log model monitor naming outputs planner plugins profiles provider reports"
-        " retry states threads thresholds tools wording",
+        " results retry states threads thresholds tools trampoline wording",
         "actors",
-        "run supervisor",
+        "run supervisor threadsafe windup",
         "cli journal models service testing",
     )
 )
@@ -38,7 +38,7 @@ LAYERS = tuple(
 # Decide without waiting, act afterwards: these decide.
 PURE = {
     *("admission", "arguments", "budget", "decisions", "detect", "fingerprint", "fitting", "guards", "history"),
-    *("jsontext", "ladder", "ledger", "planner", "profiles", "provider", "states", "wording"),
+    *("jsontext", "ladder", "ledger", "planner", "profiles", "provider", "results", "states", "wording"),
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 

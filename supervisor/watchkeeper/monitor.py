@@ -19,8 +19,9 @@ BLOCKED = 0.1
 class LoopMonitor:
     """Asks the loop for a sign of life, from outside; a timer in the loop itself is blind to a blocked loop."""
 
-    def __init__(self, seams: Seams, tell: Callable[[float, str], None]) -> None:
+    def __init__(self, seams: Seams, busy: Callable[[], bool], tell: Callable[[float, str], None]) -> None:
         self._seams = seams
+        self._busy = busy
         self._tell = tell
         self._stop = threading.Event()
         self._answered = threading.Event()
@@ -33,6 +34,8 @@ class LoopMonitor:
 
     def _watch(self) -> None:
         while not self._stop.wait(EVERY):
+            if not self._busy():
+                continue  # an idle loop is left to sleep
             self._answered.clear()
             asked = time.monotonic()
             if not self._seams.post(self._answered.set):

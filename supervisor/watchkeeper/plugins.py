@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from .detect.detector import Factory
 from .errors import ConfigurationError
+from .guards.blocked import Blocked
+from .guards.denied import Denied
+from .guards.duplicate import Duplicate
+from .guards.equal import RefuseEqual
 from .guards.guard import GuardFactory
+from .guards.interval import Interval
+from .ladder import CEILINGS, steps_of
+from .thresholds import Thresholds
 from .tools import Tool
+
+OWN_DETECTORS = frozenset({*steps_of(Thresholds()), *CEILINGS})
+OWN_GUARDS = frozenset(guard.name for guard in (Blocked, Denied, Duplicate, Interval, RefuseEqual))
 
 
 def load_tools(*sets: str, **options: Any) -> list[Tool]:
@@ -25,7 +35,13 @@ def load_tools(*sets: str, **options: Any) -> list[Tool]:
                 f"there is no tool set {name!r}; installed are {', '.join(sorted(there)) or 'none'}"
             )
         made = _load(there[name])
-        for tool in made(**options) if callable(made) else made:
+        if callable(made):
+            made = made(**options)
+        for tool in [made] if isinstance(made, Tool) else made:
+            if not isinstance(tool, Tool):
+                raise ConfigurationError(
+                    f"the tool set {name!r} ({there[name].value}) holds {tool!r}, which is no tool; make one with @tool"
+                )
             if tool.name in tools:
                 raise ConfigurationError(
                     f"two tools are named {tool.name!r}: one of the set {tools[tool.name][0]!r}, one of {name!r}"
@@ -35,13 +51,30 @@ def load_tools(*sets: str, **options: Any) -> list[Tool]:
 
 
 def load_detectors() -> list[Factory]:
-    """Detectors of third parties: entry points of ``watchkeeper.detectors`` name their factories."""
-    return [_load(point) for point in _found("watchkeeper.detectors").values()]
+    """Detectors of third parties: entry points of ``watchkeeper.detectors`` name their factories.
+
+    Raises :class:`ConfigurationError` for one that cannot be loaded, and for two of one name, ours included.
+    """
+    return _load_all("watchkeeper.detectors", OWN_DETECTORS)
 
 
 def load_guards() -> list[GuardFactory]:
-    """Call guards of third parties: entry points of ``watchkeeper.guards`` name a function that makes one."""
-    return [_load(point) for point in _found("watchkeeper.guards").values()]
+    """Call guards of third parties: entry points of ``watchkeeper.guards`` name a function that makes one.
+
+    Raises :class:`ConfigurationError` for one that cannot be loaded, and for two of one name, ours included.
+    """
+    return _load_all("watchkeeper.guards", OWN_GUARDS)
+
+
+def _load_all(group: str, own: Set[str]) -> list[Any]:
+    found = _found(group)
+    for name in found.keys() & own:
+        point = found[name]
+        raise ConfigurationError(
+            f"{group}: {name} ({point.value}, from {_origin(point)}) has the name of one of watchkeeper's own; "
+            "give it another"
+        )
+    return [_load(point) for point in found.values()]
 
 
 def _found(group: str) -> dict[str, EntryPoint]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -41,6 +41,7 @@ from .messages import (
 from .model import CallDelta, TextDelta
 from .seams import Seams
 from .states import State, can_move, move
+from .threadsafe import FromThreads
 
 if TYPE_CHECKING:
     from .actors.agent import AgentActor
@@ -67,7 +68,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class Run:
-    """A run under supervision. Made by ``Supervisor.start``; all methods but those of ``threadsafe`` belong to its loop."""
+    """A run under supervision, made by ``Supervisor.start``. Call its methods in the loop; elsewhere ``threadsafe``'s."""
 
     def __init__(
         self,
@@ -400,65 +401,3 @@ class Run:
     def _must_live(self, what: str) -> None:
         if self.ending is not None or self.outcome is not None:
             raise RunEndedError(f"run {self.id} cannot {what}: it has ended or is ending")
-
-
-class FromThreads:
-    """The handle for other threads: each method hands its work to the run's loop and returns at once."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def cancel(self, reason: str = "cancelled", mode: Mode = "now") -> None:
-        self._post(lambda: self._run.cancel(reason, mode))
-
-    def pause(self, reason: str = "paused", *, seconds: float | None = None) -> None:
-        self._post(_if_alive(lambda: self._run.pause(reason, seconds=seconds)))
-
-    def resume(self, reason: str = "") -> None:
-        self._post(_if_alive(lambda: self._run.resume(reason)))
-
-    def steer(self, text: str) -> None:
-        self._post(_if_alive(lambda: self._run.steer(text)))
-
-    def snapshot(self, timeout: float | None = 5.0) -> dict[str, Any]:
-        """Raises ``TimeoutError`` if the loop does not answer in time (it is blocked)."""
-        return self._ask(self._run.snapshot).result(timeout)
-
-    def wait(self, timeout: float | None = None) -> Outcome:
-        """Block this thread until the outcome; raises ``TimeoutError`` after ``timeout`` seconds."""
-        future: concurrent.futures.Future[Outcome] = concurrent.futures.Future()
-
-        def register() -> None:
-            if self._run.outcome is not None:
-                future.set_result(self._run.outcome)
-            else:
-                self._run._waiters.append(future)
-
-        self._post(register)
-        return future.result(timeout)
-
-    def _ask(self, function: Callable[[], T]) -> concurrent.futures.Future[T]:
-        future: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-        def answer() -> None:
-            try:
-                future.set_result(function())
-            except Exception as error:
-                future.set_exception(error)
-
-        self._post(answer)
-        return future
-
-    def _post(self, function: Callable[[], Any]) -> None:
-        if not self._run.seams.post(function):
-            raise RunEndedError(f"run {self._run.id} cannot be reached: its event loop has ended")
-
-
-def _if_alive(function: Callable[[], None]) -> Callable[[], None]:
-    def guarded() -> None:
-        try:
-            function()
-        except RunEndedError:
-            pass  # it ended between the call in the thread and its turn in the loop
-
-    return guarded

@@ -94,6 +94,25 @@ async def test_loop_05_a_flag_that_is_declared_cosmetic_resets_nothing() -> None
     assert ran.end == ("stopped", "loop")
 
 
+async def test_ndup_02_rewordings_of_one_question_are_one_call_where_the_tool_says_so() -> None:
+    @tool(effect="reads", loop_key=["scope"])
+    async def ask_index(query: str, scope: str, cursor: int = 0) -> str:
+        return "3 hits, as before"
+
+    @tool(effect="reads")
+    async def ask_plainly(query: str, scope: str, cursor: int = 0) -> str:
+        return "3 hits, as before"
+
+    def reworded(name: str) -> Any:
+        return varying(lambda n: [(name, {"query": f"wording {n}", "scope": "docs", "cursor": n})])
+
+    told = await play(Agent(reworded("ask_index"), [ask_index]))
+    assert told.steps() == CLIMB
+    assert told.executed == 5
+    # Nothing is guessed from the names of fields.
+    assert (await play(Agent(reworded("ask_plainly"), [ask_plainly]))).steps() == []
+
+
 def test_loop_07_asking_how_a_judge_stands_changes_nothing() -> None:
     judge = Judge()
     before = judge.scoreboard()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import inspect
-import types
 from collections import deque
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ from ..current import HERE, Here
 from ..errors import Transient
 from ..fingerprint import call_key, result_key
 from ..guards.guard import CallGuard
-from ..history import OPEN
 from ..locks import Grip, Locks
 from ..messages import (
     Call,
@@ -31,14 +29,14 @@ from ..messages import (
     CallProposed,
     CallStarted,
     EvidenceFound,
-    Kind,
     Result,
 )
-from ..planner import Plan
+from ..planner import Plan, is_shared
+from ..results import Results, Settlement
 from ..retry import Again, GivingUp, RetryPolicy, retrying
 from ..threads import Job, NoThread, Threads
-from ..planner import is_shared
 from ..tools import READS, WRITES, Effect, Tool
+from ..trampoline import awaiting, frame_of, in_context
 
 if TYPE_CHECKING:
     from ..budget import Budget
@@ -86,7 +84,7 @@ class Executor:
         self._locks = locks
         self._threads = threads
         self._tasks = tasks
-        self._wording = wording
+        self._results = Results(wording, run.id[-6:])
         self._parallel = parallel
         self._above = run.grips_above
         self._ready: deque[Slot] = deque()
@@ -97,7 +95,6 @@ class Executor:
         self._workers = 0
         self._scopes: set[anyio.CancelScope] = set()
         self._why: str | None = None
-        self._numbers = 0
         self._quiet: anyio.Event | None = None
 
     async def run(self, batches: AsyncIterable[Batch]) -> None:
@@ -129,8 +126,7 @@ class Executor:
         self._ready.clear()
         for slot in list(self._open.values()):
             if slot.started is None:
-                told = self._wording.not_run(slot.tool.name, f"the run was ended first ({why})")
-                self._settle(slot, Result(slot.call_id, slot.tool.name, "not_run", told.text, by="cancel"))
+                self._settle(slot, self._results.not_run(slot, f"the run was ended first ({why})"))
         for scope in list(self._scopes):
             scope.cancel()
 
@@ -138,13 +134,11 @@ class Executor:
         """Give up on what still runs: each gets ``abandoned`` and is named with where it is. Returns the names."""
         names = []
         for slot in list(self._open.values()):
-            frame = slot.job.frame() if slot.job is not None else _frame(slot.coroutine)
+            frame = slot.job.frame() if slot.job is not None else frame_of(slot.coroutine)
             names.append(f"{slot.tool.name} at {frame or 'an unknown place'}")
             slot.grip = slot.grip or self._grip(slot)
             self._locks.abandon(slot.grip)
-            told = self._wording.abandoned(slot.tool.name)
-            result = Result(slot.call_id, slot.tool.name, "abandoned", told.text, by="cancel")
-            self._settle(slot, result, detail=frame or "", keep_grip=True)
+            self._settle(slot, self._results.abandoned(slot, frame))
         return names
 
     @property
@@ -209,13 +203,13 @@ class Executor:
             effect = slot.effect
             waits = plan.add(effect)
             planned.append(slot)
-            first = same.get(slot.key) if not effect.writes else None
+            first = same.get(slot.identity) if not effect.writes else None
             if first is not None and first[1] == waits and not slot.tool.poll:
                 first[0].sharers = [*(first[0].sharers or ()), slot]
                 slot.waits = 1
             else:
                 if not effect.writes:
-                    same[slot.key] = (slot, waits)
+                    same[slot.identity] = (slot, waits)
                 slot.waits = len(waits)
                 for number in waits:
                     before = planned[number]
@@ -321,19 +315,15 @@ class Executor:
         self._spawn()
 
     def _crashed(self, slot: Slot, error: Exception) -> None:
-        """Not the tool has failed but something around it, such as a host's wording: this run ends, no other notices."""
-        result = Result(slot.call_id, slot.tool.name, "abandoned", OPEN, error="crash", by="crash")
-        self._settle(slot, result, detail=failures.full_text(error))
+        """Not the tool has failed but something around it, such as a host's wording: this run ends, no other does."""
+        self._settle(slot, self._results.crashed(slot, error))
         self._run.crashed(error)
 
     async def _call(self, slot: Slot, scope: anyio.CancelScope) -> None:
         if slot.settled:
             return
         if self._locks.any_abandoned and (other := self._locks.in_the_way(slot.grip or self._grip(slot))) is not None:
-            told = self._wording.in_the_way(slot.tool.name, other.name)
-            self._settle(
-                slot, Result(slot.call_id, slot.tool.name, "refused", told.text, error="in_the_way", by="abandoned")
-            )
+            self._settle(slot, self._results.in_the_way(slot, other.name))
             return
         slot.started = self._clock()
         try:
@@ -342,18 +332,15 @@ class Executor:
             if (slot.tool.idempotent or not slot.effect.writes) and not slot.settled and self._why is None:
                 await self._again(slot, scope, failure)
             else:
-                self._fail(slot, failure)
+                self._settle(slot, self._results.failed(slot, failure))
         except NoThread as failure:
-            told = self._wording.not_run(slot.tool.name, str(failure))
-            self._settle(
-                slot, Result(slot.call_id, slot.tool.name, "not_run", told.text, error="no_thread", by="threads")
-            )
+            self._settle(slot, self._results.not_run(slot, str(failure), error="no_thread", by="threads"))
         except KeyboardInterrupt:
             raise
         except BaseException as failure:  # whatever a tool raises is its result; a real cancel is passed on
-            self._raised(slot, scope, failure)
+            self._raised(slot, failure)
         else:
-            self._finish(slot, value)
+            self._settle(slot, self._results.finished(slot, value))
         if slot.deadline is not None and not scope.cancel_called:
             scope.deadline = float("inf")
 
@@ -370,13 +357,13 @@ class Executor:
         if not tool.is_async:
             return self._in_thread(slot, context, suspended)
         slot.coroutine = tool.function(**slot.values)
-        return _in_context(context, slot.coroutine, suspended)
+        return in_context(context, slot.coroutine, suspended)
 
     async def _in_thread(self, slot: Slot, context: contextvars.Context, suspended: Callable[[], None]) -> Any:
         suspended()
         function = partial(slot.tool.function, **slot.values)
         value = await self._threads.run(function, context, partial(self._abandoned_thread, slot))
-        return await _in_context(context, _awaiting(value), suspended) if inspect.isawaitable(value) else value
+        return await in_context(context, awaiting(value), suspended) if inspect.isawaitable(value) else value
 
     def _suspended(self, slot: Slot, scope: anyio.CancelScope) -> None:
         """The call waits for the first time: only now it needs a deadline, and others may need a worker.
@@ -422,108 +409,64 @@ class Executor:
                 on_retry=lambda number, error, wait: None,
             )
         except Transient as last:
-            self._fail(slot, last, tries - 1)
+            self._settle(slot, self._results.failed(slot, last, tries - 1))
         except KeyboardInterrupt:
             raise
         except BaseException as other:  # as in _call
-            self._raised(slot, scope, other)
+            self._raised(slot, other)
         else:
-            self._finish(slot, value)
+            self._settle(slot, self._results.finished(slot, value))
 
     # -- settle ------------------------------------------------------------------------------------------------------
 
-    def _finish(self, slot: Slot, value: Any) -> None:
-        rendered = outputs.render(value, slot.tool.max_output)
-        result = Result(
-            slot.call_id,
-            slot.tool.name,
-            "finished",
-            rendered.content,
-            rendered.productive,
-            rendered.error,
-            cut=rendered.cut,
-        )
-        self._settle(slot, result, detail=rendered.detail)
-
-    def _raised(self, slot: Slot, scope: anyio.CancelScope, failure: BaseException) -> None:
+    def _raised(self, slot: Slot, failure: BaseException) -> None:
         """Classify what a call raised. A cancel is one only if somebody cancelled; it is passed on."""
-        cancelled = failures.holds(failure, anyio.get_cancelled_exc_class())
-        if cancelled and slot.deadline is not None and self._clock() >= slot.deadline and self._why is None:
-            if not self._tasks.cancel_scope.cancel_called:
-                self._timed_out(slot, failure, slot.tool.timeout or 0.0)
+        now = self._clock()
+        if failures.holds(failure, anyio.get_cancelled_exc_class()):
+            from_without = self._why is not None or self._tasks.cancel_scope.cancel_called
+            if not from_without and slot.deadline is not None and now >= slot.deadline:
+                self._settle(slot, self._results.timed_out(slot, failure, slot.tool.timeout or 0.0))
                 return
-        if cancelled and (self._why is not None or anyio.current_effective_deadline() == -float("inf")):
-            kind: Kind = "abandoned" if slot.job is not None and not slot.job.finished.is_set() else "cancelled"
-            told = (
-                self._wording.abandoned(slot.tool.name)
-                if kind == "abandoned"
-                else self._wording.cancelled(slot.tool.name)
-            )
-            detail = (slot.job.frame() or "") if slot.job is not None else ""
-            self._settle(
-                slot,
-                Result(slot.call_id, slot.tool.name, kind, told.text, by="cancel"),
-                detail=detail,
-                keep_grip=kind == "abandoned",
-            )
-            if not isinstance(failure, BaseExceptionGroup):
-                raise failure
-            return  # the worker meets the cancel again at its next wait
+            if from_without or anyio.current_effective_deadline() == -float("inf"):
+                self._settle(slot, self._results.cancelled(slot))
+                if not isinstance(failure, BaseExceptionGroup):
+                    raise failure
+                return  # the worker meets the cancel again at its next wait
         if failures.is_timeout(failure):
-            self._timed_out(slot, failure, self._clock() - (slot.started or 0.0))
-            return
-        self._fail(slot, failure)
-
-    def _timed_out(self, slot: Slot, failure: BaseException, seconds: float) -> None:
-        told = self._wording.timed_out(slot.tool.name, round(seconds, 3))
-        result = Result(slot.call_id, slot.tool.name, "timed_out", told.text, error="timeout", by="timeout")
-        detail = failures.full_text(failure)
-        self._settle(slot, result, detail=detail, same=result_key("timeout"), keep_grip=slot.job is not None)
-
-    def _fail(self, slot: Slot, failure: BaseException, retried: int = 0) -> None:
-        leaf = failures.leaf(failure)
-        code, text, hint = failures.describe(leaf, slot.tool.hint)
-        self._numbers += 1
-        number = f"{self._run.id[-6:]}-{self._numbers}"
-        if isinstance(leaf, Transient):
-            told = self._wording.transient(slot.tool.name, text, leaf.retry_after, retried)
+            self._settle(slot, self._results.timed_out(slot, failure, now - (slot.started or now)))
         else:
-            told = self._wording.failed(slot.tool.name, code, text, hint, number)
-        result = Result(slot.call_id, slot.tool.name, "failed", told.text, error=code)
-        detail = f"error {number}\n{failures.full_text(failure)}"
-        self._settle(slot, result, detail=detail, same=result_key(f"{code}\n{text}"))
+            self._settle(slot, self._results.failed(slot, failure))
 
-    def _settle(self, slot: Slot, result: Result, *, detail: str = "", same: str = "", keep_grip: bool = False) -> None:
-        """Give a call its one result, and let those go on that waited for it. A second one is ignored.
-
-        ``same``: what makes two failures the same; their text has a number of its own.
-        """
+    def _settle(self, slot: Slot, settlement: Settlement) -> None:
+        """Give a call its one result, and let those go on that waited for it. A second one is ignored."""
+        if slot.grip is not None and not settlement.at_work:
+            self._locks.release(slot.grip)
         if slot.settled:
-            if slot.grip is not None and not keep_grip:
-                self._locks.release(slot.grip)
             return
         slot.settled = True
         del self._open[slot.call_id]
-        if slot.grip is not None and not keep_grip:
-            self._locks.release(slot.grip)
+        result = settlement.result
         now = self._clock()
         started = now if slot.started is None else slot.started
+        same = settlement.same
+        if not same and slot.tool.result_key is not None:
+            same = result_key(result.content, slot.tool)
         self._log.append(
             CallEnded,
             slot=slot.slot,
             result=result,
             key=slot.key,
             arguments=slot.arguments[:SHOWN_ARGUMENTS].decode("utf-8", "replace"),
-            result_key=same or (result_key(result.content, slot.tool) if slot.tool.result_key is not None else ""),
+            result_key=same,
             wait=started - slot.t,
             ran=now - started,
-            detail=detail[: outputs.MAX_DETAIL],
+            detail=settlement.detail[: outputs.MAX_DETAIL],
         )
         if result.productive:
             self._productive.append(slot.call_id)
         slot.coroutine = None
         for sharer in slot.sharers or ():
-            self._share(sharer, slot, result, detail, same)
+            self._share(sharer, slot, settlement)
         if slot.dependents is not None:
             for dependent in slot.dependents:
                 dependent.waits -= 1
@@ -534,57 +477,12 @@ class Executor:
             self._settled.set()
             self._check_quiet()
 
-    def _share(self, slot: Slot, first: Slot, result: Result, detail: str, same: str) -> None:
+    def _share(self, slot: Slot, first: Slot, settlement: Settlement) -> None:
         if slot.settled:
             return
-        if result.kind == "not_run":
-            shared = msgspec.structs.replace(result, call_id=slot.call_id)
-        else:
-            shared = msgspec.structs.replace(result, call_id=slot.call_id, reused_from=first.call_id)
-        self._settle(slot, shared, detail=detail, same=same)
+        reused = None if settlement.result.kind == "not_run" else first.call_id
+        result = msgspec.structs.replace(settlement.result, call_id=slot.call_id, reused_from=reused)
+        self._settle(slot, msgspec.structs.replace(settlement, result=result))
 
     def _clock(self) -> float:
         return self._run.seams.clock()
-
-
-@types.coroutine
-def _in_context(
-    context: contextvars.Context, coroutine: Coroutine[Any, Any, Any], suspended: Callable[[], None]
-) -> Generator[Any, Any, Any]:
-    """Drive a coroutine inside a context of its own; ``suspended`` is called when it waits for the first time."""
-    run = context.run
-    try:
-        yielded = run(coroutine.send, None)
-    except StopIteration as stop:
-        return stop.value
-    suspended()
-    while True:
-        try:
-            sent = yield yielded
-        except BaseException as error:
-            failure: BaseException | None = error
-        else:
-            failure = None
-        try:
-            yielded = run(coroutine.send, sent) if failure is None else run(coroutine.throw, failure)
-        except StopIteration as stop:
-            return stop.value
-
-
-async def _awaiting(value: Any) -> Any:
-    return await value
-
-
-def _frame(coroutine: Coroutine[Any, Any, Any] | None) -> str | None:
-    """Where a waiting coroutine stands: its own line, and the innermost one."""
-    frames = []
-    inner: Any = coroutine
-    while inner is not None:
-        frame = getattr(inner, "cr_frame", None) or getattr(inner, "gi_frame", None)
-        if frame is None:
-            break
-        frames.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}")
-        inner = getattr(inner, "cr_await", None) or getattr(inner, "gi_yieldfrom", None)
-    if not frames:
-        return None
-    return frames[0] if len(frames) == 1 else f"{frames[0]}, waiting in {frames[-1]}"

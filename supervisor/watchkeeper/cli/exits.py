@@ -6,8 +6,10 @@ import contextlib
 import os
 import sys
 import threading
+from typing import TYPE_CHECKING
 
-from ..messages import Outcome
+if TYPE_CHECKING:
+    from ..messages import Outcome
 
 COMPLETED, FAILED, USAGE, STOPPED, CANCELLED, HANDED_OVER = 0, 1, 2, 3, 4, 6
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -50,10 +51,17 @@ class JsonLines:
         self._file.flush()
 
 
-def open_events(path: Path) -> BinaryIO:
-    """A new file, or a :class:`CommandError` that says why there can be none."""
+def open_events(path: Path, stack: contextlib.ExitStack) -> BinaryIO:
+    """A new file that ``stack`` closes, or a :class:`CommandError` that says why there can be none."""
     try:
-        return path.open("wb")
+        file = path.open("wb")
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         raise CommandError(f"--events {path}: {why}; name a file that can be written") from error
+    stack.callback(_close, file)
+    return file
+
+
+def _close(file: BinaryIO) -> None:
+    with contextlib.suppress(OSError):  # all was flushed; what could not be written has been told
+        file.close()

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 
 import anyio
@@ -28,7 +28,7 @@ from .epilogue import epilogue
 from .exits import COMPLETED
 from .modelserver import find_python, find_script, serve_model
 from .narrator import Style, line
-from .printable import arguments, duration, first_line, one_line
+from .printable import arguments, count, duration, first_line, one_line
 from .tables import Row, print_table
 from .view import View, show, view_on
 
@@ -47,8 +47,10 @@ TOOLS = ("read_file", "list_dir", "find_files")
 """Few, so that the prompt stays short: a slow machine reads some 100 tokens a second."""
 STEPS = 12
 REPLY = 160
-PATIENCE = 280.0
-"""Seconds for all runs together, in equal shares; what one does not use the later ones get."""
+RUN = 120.0
+"""Seconds that one run may take."""
+PATIENCE = 300.0
+"""Seconds for all tasks: one that would probably pass that, going by those before it, is left out."""
 TIMEOUTS = Timeouts(first_chunk=180.0, idle=60.0, total=300.0)
 
 
@@ -80,7 +82,7 @@ async def compare(model_python: Path | None) -> int:
     script, python = find_script(), find_python(model_python)
     view = view_on(sys.stdout)
     view.print([line("Loading a small language model (SmolLM2-135M) on this machine …", "dim")])
-    rows, bare, watched = list[Row](), list[Tally](), list[Tally]()
+    rows, tallies = list[Row](), list[tuple[Tally, Tally]]()
     async with serve_model(python, script) as served:
         model = OpenAIModel(
             served.model,
@@ -90,31 +92,40 @@ async def compare(model_python: Path | None) -> int:
             extra={"temperature": 0, "seed": 1},
             context_window=4096,
         )
-        share = _shares(2 * len(TASKS))
         for number, task in enumerate(TASKS, 1):
+            longest = max((bare.seconds + watched.seconds for bare, watched in tallies), default=0.0)
+            if sum(bare.seconds + watched.seconds for bare, watched in tallies) + longest > PATIENCE:
+                view.print([line(""), line("This machine is slow or busy: the other tasks are left out.", "warn")])
+                break
             view.print([line(""), line(f"{number}. {task}", "head", wrap=True)])
-            with tempfile.TemporaryDirectory(prefix="watchkeeper-") as folder:
-                tools = _tools(Path(folder))
-                view.print([line("in a bare loop", "head")])
-                bare.append(await loop(model, tools, task, view, next(share)))
-                view.print([line("under watchkeeper", "head")])
-                watched.append(await supervise(model, tools, task, view, next(share)))
-            rows += _rows(f"{number}. {task}", bare[-1], watched[-1])
-    rows += _rows("all", _sum(bare), _sum(watched))
+            tallies.append(await both(model, task, view))
+            rows += _rows(f"{number}. {task}", *tallies[-1])
+    if len(tallies) > 1:
+        rows += _rows("all", _sum(bare for bare, _ in tallies), _sum(watched for _, watched in tallies))
     view.print([line("")])
     print_table(("task", "", "bare loop", "watchkeeper"), rows)
     return COMPLETED
 
 
+async def both(model: Model, task: str, view: View) -> tuple[Tally, Tally]:
+    """One task without and with supervision, in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="watchkeeper-") as folder:
+        tools = _tools(Path(folder))
+        view.print([line("in a bare loop", "head")])
+        bare = await loop(model, tools, task, view)
+        view.print([line("under watchkeeper", "head")])
+        return bare, await supervise(model, tools, task, view)
+
+
 # -- without supervision ---------------------------------------------------------------------------------------------
 
 
-async def loop(model: Model, tools: Mapping[str, Tool], task: str, view: View, seconds: float) -> Tally:
+async def loop(model: Model, tools: Mapping[str, Tool], task: str, view: View) -> Tally:
     """What many an agent is: ask, run the calls, append the results, again; until there is an answer."""
     tally = Tally()
-    with anyio.move_on_after(seconds):
+    with anyio.move_on_after(RUN):
         return await _loop(model, tools, task, view, tally)
-    return tally.end(f"cut off after {duration(seconds)}")
+    return tally.end(f"cut off after {RUN:g} s")
 
 
 async def _loop(model: Model, tools: Mapping[str, Tool], task: str, view: View, tally: Tally) -> Tally:
@@ -168,10 +179,10 @@ async def _whole(chunks: AsyncIterator[Chunk], step: int, tally: Tally) -> Messa
 # -- with supervision ------------------------------------------------------------------------------------------------
 
 
-async def supervise(model: Model, tools: Mapping[str, Tool], task: str, view: View, seconds: float) -> Tally:
+async def supervise(model: Model, tools: Mapping[str, Tool], task: str, view: View) -> Tally:
     """The same model, tools, instructions and number of steps, under watchkeeper with its default profile."""
     tally = Tally()
-    limits = Limits(max_turns=STEPS, finish_turns=1, reply_tokens=REPLY, seconds=seconds)
+    limits = Limits(max_turns=STEPS, finish_turns=1, reply_tokens=REPLY, seconds=RUN)
     agent = Agent(model, tools.values(), instructions=INSTRUCTIONS, limits=limits)
     async with Supervisor(plugged=False, keep=10_000) as supervisor:
         run = await supervisor.start(agent, task)
@@ -195,20 +206,13 @@ def _count_calls(tally: Tally, events: Iterable[Event]) -> None:
 
 def _ended(outcome: Outcome) -> str:
     kinds = Counter(call.kind for call in outcome.calls)
-    refused = f", {kinds['refused']} calls refused" if kinds["refused"] else ""
+    refused = f", {count(kinds['refused'], 'call')} refused" if kinds["refused"] else ""
     if outcome.status == "completed":
         return ("forced answer" if outcome.forced else "answer") + refused
     return f"{outcome.status}: {outcome.reason}{refused}"
 
 
 # -- side by side ----------------------------------------------------------------------------------------------------
-
-
-def _shares(runs: int) -> Iterator[float]:
-    """The seconds of each run: its part of what is left."""
-    until = time.perf_counter() + PATIENCE
-    for left in range(runs, 0, -1):
-        yield max(until - time.perf_counter(), 1.0) / left
 
 
 def _tools(folder: Path) -> dict[str, Tool]:

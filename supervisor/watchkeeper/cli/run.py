@@ -6,8 +6,10 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import anyio
+from cyclopts import Parameter
 
 from ..agent import Agent
 from ..messages import Outcome
@@ -27,7 +29,7 @@ OUTPUT_CLOSED = "output_closed"
 NOTHING_GIVEN = Options()
 
 
-def run(task: str, /, *, options: Options = NOTHING_GIVEN) -> int:
+def run(task: Annotated[str, Parameter(allow_leading_hyphen=True)], /, *, options: Options = NOTHING_GIVEN) -> int:
     """Give a task to an agent and supervise it.
 
     Ctrl-C ends the run after the current turn; again: now; a third time: without waiting for anything.
@@ -37,6 +39,8 @@ def run(task: str, /, *, options: Options = NOTHING_GIVEN) -> int:
     task:
         What is to be done, in words; - reads it from standard input.
     """
+    if task.startswith("-") and task != "-":
+        raise CommandError(f"unknown option {task}, or a task that begins with a hyphen (watchkeeper run --help)")
     text = (sys.stdin.read() if task == "-" else task).strip()
     if not text:
         raise CommandError('the task is empty: watchkeeper run "What is to be done"')
@@ -58,7 +62,7 @@ class Performance:
     def __init__(self, options: Options, interrupts: Interrupts, stack: contextlib.ExitStack) -> None:
         self._interrupts = interrupts
         self._json = options.json
-        self._file = stack.enter_context(open_events(options.events)) if options.events is not None else None
+        self._file = open_events(options.events, stack) if options.events is not None else None
         self._view = View() if options.json else view_on(sys.stdout)
         self._lost = False
         self._cancel: Callable[[str], object] = lambda reason: None

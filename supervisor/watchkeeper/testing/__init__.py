@@ -36,13 +36,20 @@ _HOMES = {
     "write_trajectory": "trajectory",
 }
 
-__all__ = ["BACKENDS", *sorted(_HOMES)]  # noqa: PLE0604
+__all__ = ["BACKENDS", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
+    from .script import ScriptedModel as ScriptedModel
+    from .script import Step as Step
+    from .script import call as call
+    from .script import fail as fail
+    from .script import forever as forever
+    from .script import say as say
     from .server import ChatServer as ChatServer
     from .server import Received as Received
     from .strict import check_conversation as check_conversation
     from .strict import check_request as check_request
+    from .trajectory import write_trajectory as write_trajectory
     from .turns import CallTools as CallTools
     from .turns import Drop as Drop
     from .turns import Fault as Fault
@@ -56,13 +63,6 @@ if TYPE_CHECKING:
     from .turns import no_quota as no_quota
     from .turns import rate_limited as rate_limited
     from .turns import rejected as rejected
-    from .script import ScriptedModel as ScriptedModel
-    from .script import Step as Step
-    from .script import call as call
-    from .script import fail as fail
-    from .script import forever as forever
-    from .script import say as say
-    from .trajectory import write_trajectory as write_trajectory
     from .virtual import VirtualLoop as VirtualLoop
     from .virtual import VirtualSeams as VirtualSeams
     from .virtual import backend as backend

@@ -1,0 +1,93 @@
+"""Results of calls that were run, or were to be: what the model reads, what the log keeps. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from . import failures, outputs
+from .admission import Slot
+from .errors import Transient
+from .fingerprint import result_key
+from .history import OPEN
+from .messages import Kind, Result
+from .wording import Told, Wording
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """A result on its way into the log."""
+
+    result: Result
+    detail: str = ""
+    """The full text of an error, for people."""
+    same: str = ""
+    """What makes two failures the same, where their text has a number of its own."""
+    at_work: bool = False
+    """The call may still be at work: what it touches stays taken."""
+
+
+class Results:
+    """Makes the results of one run's calls."""
+
+    def __init__(self, wording: Wording, tag: str) -> None:
+        self._wording = wording
+        self._tag = tag
+        self._numbers = 0
+
+    def finished(self, slot: Slot, value: object) -> Settlement:
+        rendered = outputs.render(value, slot.tool.max_output)
+        return Settlement(
+            Result(
+                slot.call_id,
+                slot.tool.name,
+                "finished",
+                rendered.content,
+                rendered.productive,
+                rendered.error,
+                cut=rendered.cut,
+            ),
+            rendered.detail,
+        )
+
+    def failed(self, slot: Slot, failure: BaseException, retried: int = 0) -> Settlement:
+        leaf = failures.leaf(failure)
+        code, text, hint = failures.describe(leaf, slot.tool.hint)
+        self._numbers += 1
+        number = f"{self._tag}-{self._numbers}"
+        if isinstance(leaf, Transient):
+            told = self._wording.transient(slot.tool.name, text, leaf.retry_after, retried)
+        else:
+            told = self._wording.failed(slot.tool.name, code, text, hint, number)
+        detail = f"error {number}\n{failures.full_text(failure)}"
+        return Settlement(_result(slot, "failed", told, code, None), detail, result_key(f"{code}\n{text}"))
+
+    def timed_out(self, slot: Slot, failure: BaseException, seconds: float) -> Settlement:
+        told = self._wording.timed_out(slot.tool.name, round(seconds, 3))
+        result = _result(slot, "timed_out", told, "timeout", "timeout")
+        return Settlement(result, failures.full_text(failure), result_key("timeout"), at_work=slot.job is not None)
+
+    def cancelled(self, slot: Slot) -> Settlement:
+        """Stopped by a cancel; a thread that is still at work is abandoned."""
+        job = slot.job
+        if job is not None and not job.finished.is_set():
+            return self.abandoned(slot, job.frame())
+        return Settlement(_result(slot, "cancelled", self._wording.cancelled(slot.tool.name), None, "cancel"))
+
+    def abandoned(self, slot: Slot, frame: str | None) -> Settlement:
+        told = self._wording.abandoned(slot.tool.name)
+        return Settlement(_result(slot, "abandoned", told, None, "cancel"), frame or "", at_work=True)
+
+    def not_run(self, slot: Slot, why: str, *, error: str | None = None, by: str = "cancel") -> Settlement:
+        return Settlement(_result(slot, "not_run", self._wording.not_run(slot.tool.name, why), error, by))
+
+    def in_the_way(self, slot: Slot, other: str) -> Settlement:
+        told = self._wording.in_the_way(slot.tool.name, other)
+        return Settlement(_result(slot, "refused", told, "in_the_way", "abandoned"))
+
+    def crashed(self, slot: Slot, failure: BaseException) -> Settlement:
+        """Not the tool has failed but something around it: nothing may be asked of a host's wording here."""
+        result = Result(slot.call_id, slot.tool.name, "abandoned", OPEN, error="crash", by="crash")
+        return Settlement(result, failures.full_text(failure))
+
+
+def _result(slot: Slot, kind: Kind, told: Told, error: str | None, by: str | None) -> Result:
+    return Result(slot.call_id, slot.tool.name, kind, told.text, error=error, by=by)

@@ -1,0 +1,142 @@
+"""The end of a run, in order and in bounded time: calls, facts of agent and executor, watchdog, end record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+
+from . import failures, reports
+from .messages import CancelConfirmed, ChildEnded, Outcome, RunEnded, RunEnding, Usage
+from .run import Ending, Run
+
+if TYPE_CHECKING:
+    from .actors.executor import Executor
+
+KILL_ROUNDS = 3
+"""Rounds of the loop that a kill leaves to what stops at once, so that it may still say so."""
+
+
+async def wind_up(run: Run) -> None:
+    """The end of a run, in order: calls, facts of agent and executor, watchdog, end record. Bounded throughout."""
+    log, executor = run.log, run.executor
+    ending = run.ending or Ending("failed", "crash", cause="the run ended without a reason")
+    if ending.status == "cancelled" and run.cancelled_at is None:
+        run.cancelled_at = run.seams.clock()
+    names: list[str] = []
+    if executor is not None:
+        for child in run.children:
+            child.cancel("parent_ended", run.mode if run.mode == "kill" else "now")
+        await _join(run, executor)
+        names = executor.abandon()
+    run.settle_rest(f"the run was ended first ({ending.reason})")
+    cancel_seconds = None
+    if run.cancelled_at is not None:
+        cancel_seconds = run.seams.clock() - run.cancelled_at
+        log.append(CancelConfirmed, seconds=cancel_seconds, abandoned=tuple(names))
+    log.append(RunEnding, status=ending.status, reason=ending.reason)
+    run.move_to("ending")
+    _drain(run)
+    outcome = _outcome(run, ending, cancel_seconds)
+    log.append(RunEnded, outcome=outcome)
+    log.close()
+    if ending.cause is not None:
+        reports.report("run_failed", run=run.id, cause=ending.cause)
+    if names:
+        reports.report("calls_abandoned", run=run.id, calls=names)
+    run.finished(outcome)
+    parent = run.parent
+    if parent is not None and not parent.log.closed:
+        parent.log.append(
+            ChildEnded,
+            child=run.id,
+            status=outcome.status,
+            reason=outcome.reason,
+            calls=len(outcome.calls),
+            tokens=outcome.usage.total,
+        )
+
+
+def _drain(run: Run) -> None:
+    """The watchdog reads every fact to the very last, whether its own task still can or not."""
+    if run.watchdog is not None and run.reader is not None and not run.reader.closed:
+        try:
+            run.watchdog.catch_up(run.reader)
+        except Exception as error:
+            reports.report("watchdog_failed", run=run.id, cause=failures.full_text(error))
+        run.reader.close()
+
+
+async def _join(run: Run, executor: Executor) -> None:
+    """Wait for agent, calls and sub-agents, until the grace period or a kill."""
+    if run.agent_at_rest and executor.at_rest and all(child.outcome is not None for child in run.children):
+        return
+    with anyio.move_on_after(run.agent.limits.grace) as scope:
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(_cut_short, run, scope)
+            while not run.agent_at_rest:
+                await run.changed()
+            await executor.joined()
+            for child in run.children:
+                await child.wait()
+            waiting.cancel_scope.cancel()
+
+
+async def _cut_short(run: Run, scope: anyio.CancelScope) -> None:
+    while run.mode != "kill":
+        await run.changed()
+    for _ in range(KILL_ROUNDS):
+        await anyio.lowlevel.checkpoint()  # what stops at once may still say so
+    scope.cancel()
+
+
+def last_resort(run: Run, cause: str) -> None:
+    """Give a run that could not be wound up an outcome all the same."""
+    reports.report("run_failed", run=run.id, cause=cause)
+    if run.outcome is None:
+        outcome = Outcome(
+            run=run.id,
+            status="failed",
+            reason="crash",
+            message="The run failed.",
+            cause=cause,
+            history=run.history.messages(),
+        )
+        if not run.log.closed:
+            run.log.append(RunEnded, outcome=outcome)
+            run.log.close()
+        run.finished(outcome)
+
+
+def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
+    actor, records = run.actor, run.ledger.records()
+    turns = actor.turns if actor is not None else 0
+    started = sum(1 for entry in run.ledger.entries.values() if entry.started)
+    cancelled_fact = run.cancel_fact
+    return Outcome(
+        run=run.id,
+        status=ending.status,
+        reason=ending.reason,
+        message=run.supervisor.wording.outcome(ending.status, ending.reason, turns, started, run.detail),
+        answer=ending.answer,
+        forced=ending.forced,
+        partial=actor.last_text or None if actor is not None and ending.answer is None else None,
+        rejected=tuple(actor.rejected) if actor is not None else (),
+        calls=records,
+        evidence=tuple(run.evidence.calls),
+        not_executed=tuple(record.id for record in records if record.kind in ("not_run", "refused", "denied")),
+        after_cancel=tuple(
+            entry.call_id
+            for entry in run.ledger.entries.values()
+            if cancelled_fact and entry.writes and entry.kind == "finished" and entry.ended > cancelled_fact
+        ),
+        verdict=ending.verdict,
+        turns=turns,
+        usage=actor.usage if actor is not None else Usage(),
+        spent=dict(run.budget.spent),
+        history=run.history.messages(),
+        cause=ending.cause,
+        seconds=run.seams.clock() - run.began,
+        cancel_seconds=cancel_seconds,
+    )

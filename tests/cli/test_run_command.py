@@ -1,0 +1,262 @@
+"""``watchkeeper run`` against a scripted server: what it prints, writes and returns."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import PROGRAM, TIMEOUT, environment, served
+
+from watchkeeper import decode_event
+from watchkeeper.cli import main
+from watchkeeper.messages import Event, RunEnded, RunStarted
+from watchkeeper.testing import BACKENDS
+from watchkeeper.testing.server import CallTools, ChatServer, Fault, Say, Script
+
+GIVEN = ["run", "x", "--model", "m", "--base-url", "http://127.0.0.1:1/v1"]
+EVIL = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eback"
+FORBIDDEN = {"\x1b", "\x07", "\x9b", "\u202e"}
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def at(server: ChatServer, *more: str) -> list[str]:
+    return ["run", "Do it.", "--model", "m", "--base-url", server.base_url, *more]
+
+
+def run_against(script: Script, *more: str) -> int:
+    with served(script) as server:
+        return main(at(server, *more))
+
+
+def events_in(text: str) -> list[Event]:
+    return [decode_event(line) for line in text.splitlines()]
+
+
+TWO_READS = [
+    CallTools(("read_file", {"path": "a.txt"}), ("read_file", {"path": "b.txt"}), text="I look."),
+    Say("Done."),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a.txt").write_text("apples\n")
+    (root / "b.txt").write_text("bananas\n")
+    return root
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_prints_lines_where_there_is_no_terminal(
+    backend: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run_against(TWO_READS, "--tools", "files", "--root", str(folder), "--backend", backend)
+    shown = capsys.readouterr()
+    assert code == 0
+    assert "read_file ×2" in shown.out
+    assert 'read_file path="a.txt"  finished' in shown.out
+    assert "up to 2 side by side" in shown.out
+    assert "completed (answer)" in shown.out
+    assert "    Done." in shown.out
+    assert "2 turns, 2 calls, " in shown.out
+    assert shown.err == ""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_json_prints_every_event_and_nothing_else(
+    backend: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run_against(TWO_READS, "--tools", "files", "--root", str(folder), "--json", "--backend", backend)
+    shown = capsys.readouterr()
+    events = events_in(shown.out)
+    assert code == 0
+    assert [event.n for event in events] == list(range(1, len(events) + 1))
+    assert isinstance(events[0], RunStarted)
+    assert isinstance(events[-1], RunEnded)
+    assert events[-1].outcome.answer == "Done."
+    assert "completed (answer)" in shown.err
+
+
+def test_events_are_written_whole(folder: Path, tmp_path: Path) -> None:
+    """Many more than the log keeps for those that need not see all."""
+    file = tmp_path / "events.jsonl"
+    turns = [
+        CallTools(*(("read_file", {"path": "a.txt", "offset": n * 40 + i + 1}) for i in range(40))) for n in range(8)
+    ]
+    assert run_against([*turns, Say("Done.")], "--tools", "files", "--root", str(folder), "--events", str(file)) == 0
+    events = events_in(file.read_text())
+    assert len(events) > 1000
+    assert [event.n for event in events] == list(range(1, len(events) + 1))
+    assert isinstance(events[-1], RunEnded)
+
+
+def test_what_models_and_tools_say_steers_no_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "evil.txt").write_text(EVIL)
+    script = [
+        CallTools(("read_file", {"path": "evil.txt"}), ("read_file", {"path": EVIL}), (f"no{EVIL}", "{}"), text=EVIL),
+        Say(f"{EVIL}\n{EVIL}"),
+    ]
+    assert run_against(script, "--tools", "files", "--root", str(folder)) == 0
+    shown = capsys.readouterr().out
+    assert FORBIDDEN.isdisjoint(shown)
+    assert "␛[31mred" in shown
+
+
+@pytest.mark.parametrize(
+    ("script", "more", "code"),
+    [
+        ([Say("Done.")], [], 0),
+        ([Fault(400)], [], 1),
+        (lambda body, n: CallTools(("now", {})), ["--tools", "clock", "--max-turns", "2"], 3),
+        (lambda body, n: CallTools(("calculate", {"expression": "1 + 1"})), ["--tools", "calc"], 3),
+        (
+            lambda body, n: CallTools(("calculate", {"expression": f"{n} + 1"})),
+            ["--tools", "calc", "--profile", "safe-runner"],
+            6,
+        ),
+    ],
+)
+def test_exit_codes(script: Any, more: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_against(script, *more) == code
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_epilogue_names_what_was_not_executed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_against(lambda body, n: CallTools(("calculate", {"expression": "1"})), "--tools", "calc") == 3
+    shown = capsys.readouterr().out
+    assert "▲ nudged (equal)" in shown
+    assert "■ blocked (equal)" in shown
+    assert "● stopped (equal)" in shown
+    assert "not executed: calculate ×3 (refused)" in shown
+
+
+def test_required_tools(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = [Say("I guess."), CallTools(("read_file", {"path": "a.txt"})), Say("Apples.")]
+    assert run_against(script, "--tools", "files", "--root", str(folder), "--require", "read_file") == 0
+    assert "◁ sent back" in capsys.readouterr().out
+
+
+def test_tools_in_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = [Say('Thought: look\nAction: read_file\nAction Input: {"path": "a.txt"}'), Say("Answer: Apples.")]
+    with served(script) as server:
+        code = main(at(server, "--tools", "files", "--root", str(folder), "--text-tools"))
+        assert all("tools" not in request.body for request in server.requests)
+    assert code == 0
+    assert "    Apples." in capsys.readouterr().out
+
+
+def test_options_reach_the_server() -> None:
+    with served([Say("Done.")]) as server:
+        more = ["--temperature", "0", "--seed", "7", "--reply-tokens", "99", "--instructions", "Be brief."]
+        assert main(at(server, *more)) == 0
+        body = server.requests[0].body
+    assert (body["temperature"], body["seed"], body["max_tokens"]) == (0, 7, 99)
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert body["messages"][1]["content"] == "Do it."
+
+
+def test_the_task_may_come_from_standard_input() -> None:
+    with served([Say("Done.")]) as server:
+        command = [*PROGRAM, *at(server)]
+        command[command.index("Do it.")] = "-"
+        done = subprocess.run(
+            command, input="From a pipe.\n", capture_output=True, text=True, timeout=TIMEOUT, env=environment()
+        )
+        assert done.returncode == 0, done.stderr
+        assert server.requests[0].body["messages"][-1]["content"] == "From a pipe."
+
+
+class TestExpectedErrors:
+    """One clear line with the remedy, no traceback."""
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["run", "x"], ["--model", "OPENAI_MODEL"]),
+            (["run", "x", "--model", "m"], ["OPENAI_API_KEY", "--base-url"]),
+            (["run", " ", "--model", "m"], ["task is empty"]),
+            (["run", "x", "--model", "m", "--base-url", "nonsense"], ["--base-url", "http"]),
+            ([*GIVEN, "--profile", "wild"], ["wild", "production"]),
+            ([*GIVEN, "--tools", "hammer"], ["hammer", "files"]),
+            ([*GIVEN, "--tools", "files", "--root", "/nowhere"], ["--root"]),
+            ([*GIVEN, "--allow-host", "a.test"], ["--tools http"]),
+            (
+                [*GIVEN, "--tools", "http", "--allow-host", "http://a/b"],
+                ["--allow-host"],
+            ),
+            ([*GIVEN, "--require", "sing"], ["sing", "--tools"]),
+            ([*GIVEN, "--max-turns", "0"], ["max_turns"]),
+            ([*GIVEN, "--first-chunk-timeout", "0"], ["--first-chunk"]),
+            (
+                [*GIVEN, "--events", "/nowhere/e.jsonl"],
+                ["--events", "No such"],
+            ),
+        ],
+    )
+    def test_before_the_run(self, arguments: list[str], said: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(arguments) == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert shown.err.startswith("watchkeeper: ")
+        assert shown.err.count("\n") == 1
+        for words in said:
+            assert words in shown.err
+
+    def test_nobody_listens(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        assert main(["run", "x", "--model", "m", "--base-url", f"http://127.0.0.1:{port}/v1"]) == 1
+        shown = capsys.readouterr()
+        assert "failed (model_unavailable)" in shown.out
+        assert shown.err.count("\n") == 1
+        assert f"http://127.0.0.1:{port} did not answer" in shown.err
+        assert "--base-url" in shown.err
+        assert "Traceback" not in shown.out + shown.err
+
+    def test_the_disk_is_full(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The run goes on, and its exit code says that not all is as asked."""
+        if not Path("/dev/full").exists():
+            pytest.skip("there is no /dev/full here")
+        assert run_against([Say("Done.")], "--events", "/dev/full") == 1
+        shown = capsys.readouterr()
+        assert "completed (answer)" in shown.out
+        assert shown.err == "watchkeeper: --events: not all events could be written: No space left on device\n"
+
+
+def test_a_reader_that_leaves_ends_the_run() -> None:
+    """What nobody sees is not paid for: `watchkeeper run … --json | head -1`."""
+    with served(lambda body, n: CallTools(("sleep", {"seconds": 0.01 * n}))) as server:
+        command = [*PROGRAM, *at(server, "--tools", "clock", "--json", "--max-turns", "1000")]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        process.stdout.close()
+        code = process.wait(TIMEOUT)
+        assert process.stderr is not None
+        errors = process.stderr.read().decode()
+        process.stderr.close()
+    assert first["type"] == "run_started"
+    assert code == 4
+    assert "output_closed" in errors
+    assert "Traceback" not in errors
+
+
+def test_stdin_and_python_are_left_alone() -> None:
+    """The command installs signal handlers only for its time."""
+    import signal
+
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert run_against([Say("Done.")]) == 0
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert sys.stdin is not None
