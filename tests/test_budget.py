@@ -137,7 +137,7 @@ class TreeOfBudgets(RuleBasedStateMachine):
 
 
 TestTreeOfBudgets = TreeOfBudgets.TestCase
-TestTreeOfBudgets.settings = settings(max_examples=150, stateful_step_count=40)
+TestTreeOfBudgets.settings = settings(max_examples=100, stateful_step_count=30)
 
 
 def test_eight_children_share_a_limit_of_three() -> None:

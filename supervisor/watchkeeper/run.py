@@ -68,7 +68,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class Run:
-    """A run under supervision, made by ``Supervisor.start``. Call its methods in the loop; elsewhere ``threadsafe``'s."""
+    """A run under supervision, made by ``Supervisor.start``. All but ``threadsafe`` belongs to its loop."""
 
     def __init__(
         self,

@@ -88,16 +88,19 @@ class Program:
             found: dict[str, Any] = json.loads(line)
             if found["type"] == kind:
                 return found
-        raise AssertionError(f"no {kind}; {self.process.communicate()}")
+        assert self.process.stderr is not None
+        raise AssertionError(f"no {kind} came; standard error: {self.process.stderr.read()}")
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     def end(self) -> tuple[int, str]:
         """Read to the end; exit code and what was said on standard error."""
-        out, errors = self.process.communicate(timeout=TIMEOUT)
-        self.events += [decode_event(line) for line in out.splitlines()]
-        return self.process.returncode, errors
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.events += [decode_event(line) for line in self.process.stdout]
+        errors = self.process.stderr.read()
+        return self.process.wait(TIMEOUT), errors
 
     def __enter__(self) -> Program:
         return self
@@ -105,4 +108,7 @@ class Program:
     def __exit__(self, *exc_info: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate()
+        self.process.wait(TIMEOUT)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ..errors import RunEndedError
 from ..messages import Mode
 from ..run import Run
-from .exits import CANCELLED, leave_at_once
+from .exits import CANCELLED, complain, leave_at_once
 from .narrator import INTERRUPTED
 
 MODES: tuple[Mode, ...] = ("after_turn", "now", "kill")
@@ -19,6 +19,9 @@ TERMINATED = "terminated"
 """The reason of a cancel by SIGTERM."""
 PATIENCE = 3.0
 """Seconds after the third signal at which the process ends, whatever holds it up."""
+DEAF = 0.5
+"""Seconds without an answer of the event loop after which it is said that it is blocked."""
+_NEXT = {"after_turn": "Ctrl-C again: stop now", "now": "Ctrl-C again: end the process", "kill": "ending the process"}
 
 
 class Interrupts:
@@ -74,7 +77,13 @@ class Interrupts:
                 self._steps = min(max(self._steps + 1, least), len(MODES))
                 run, mode = self._run, MODES[self._steps - 1]
             if run is not None:
-                with contextlib.suppress(RunEndedError, RuntimeError):
-                    run.threadsafe.cancel(self._reason, mode)
+                self._cancel(run, mode)
             if mode == "kill" and not self._over.wait(self._patience):
                 leave_at_once(CANCELLED)
+
+    def _cancel(self, run: Run, mode: Mode) -> None:
+        heard = threading.Event()
+        with contextlib.suppress(RunEndedError, RuntimeError):
+            run.threadsafe.cancel(self._reason, mode)
+            if run.seams.post(heard.set) and not heard.wait(DEAF):
+                complain(f"the run does not hear it: something blocks its event loop ({_NEXT[mode]})")

@@ -1,0 +1,396 @@
+"""``watchkeeper replay``: what it would have done, in words and as JSON; and files of every kind of brokenness."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from recording import recorded, step, write
+from serving import served
+
+from watchkeeper.cli import main
+from watchkeeper.cli import recordings as reading
+from watchkeeper.messages import Nudged, RunStarted, Stopped, decode_event, encode_event
+from watchkeeper.testing.server import CallTools, Say
+
+LOOP = [step(args={"n": 1}, result="first"), *[step("ask", {"q": "?"})] * 12]
+COLUMNS = [
+    "id",
+    "outcome",
+    "label",
+    "onset",
+    "nudged_at",
+    "blocked_at",
+    "stopped_at",
+    "detector",
+    "pattern",
+    "calls_saved",
+]
+
+
+def rows(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> list[dict[str, Any]]:
+    """The objects of ``replay --json``; the last is the summary."""
+    assert main(["replay", "--json", *map(str, arguments)]) == code
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log of our own: a run that repeated a call, was nudged, blocked and stopped."""
+    file = tmp_path / "own.jsonl"
+    with served(lambda body, n: CallTools(("read_file", {"path": "no.txt"}))) as server:
+        more = ["--tools", "files", "--root", str(tmp_path), "--events", str(file)]
+        assert main(["run", "x", "--model", "m", "--base-url", server.base_url, *more]) == 3
+    return file
+
+
+class TestRecordedRuns:
+    def test_one_object_a_run_and_last_a_summary(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = write(tmp_path / "a.jsonl", [recorded(*LOOP), recorded(step(), run="run-2", outcome="success")])
+        first, second, summary = rows(capsys, file)
+        assert list(first) == COLUMNS
+        assert first == {
+            "id": "run-1",
+            "outcome": "fail",
+            "label": None,
+            "onset": None,
+            "nudged_at": 3,
+            "blocked_at": 5,
+            "stopped_at": 8,
+            "detector": "equal",
+            "pattern": "equal call, equal result",
+            "calls_saved": 7,
+        }
+        assert second["outcome"] == "success"
+        assert [second[name] for name in COLUMNS[2:]] == [None] * 7 + [0]
+        assert (summary["runs"], summary["good_runs"], summary["good_stopped"], summary["failed_stopped"]) == (
+            2,
+            1,
+            0,
+            1,
+        )
+        assert (summary["calls"], summary["calls_saved"], summary["calls_saved_share"]) == (14, 7, 0.5)
+
+    def test_in_words(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = write(tmp_path / "a.jsonl", [recorded(*LOOP), recorded(step(), run="run-2", outcome="success")])
+        assert main(["replay", str(file)]) == 0
+        shown = capsys.readouterr()
+        assert shown.out.splitlines() == [
+            "run-1  fail, 13 calls: nudged at call 3, blocked at call 5, stopped at call 8 "
+            "(equal: equal call, equal result, ask); 7 calls saved",
+            "2 runs, 14 calls: 1 nudged, 1 blocked, 1 stopped; 7 calls saved (50.0%)",
+            "of 1 good run: 0 nudged, 0 blocked, 0 stopped",
+        ]
+        assert shown.err == ""
+        assert main(["replay", str(file), "--all"]) == 0
+        assert "run-2  success, 1 call: nothing" in capsys.readouterr().out
+
+    def test_labels(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        labels = tmp_path / "labels.csv"
+        labels.write_text("id,stuck,onset_step,note\nrun-1,yes,1,loop\nrun-2,no,,\nrun-3,ambiguous,0,\n")
+        file = write(
+            tmp_path / "a.jsonl",
+            [
+                recorded(*LOOP),
+                recorded(step(), run="run-2"),
+                recorded(*LOOP, run="run-3"),
+                recorded(step(), run="run-4"),
+            ],
+        )
+        *found, summary = rows(capsys, file, "--labels", labels)
+        assert [(row["label"], row["onset"]) for row in found] == [
+            ("yes", 1),
+            ("no", None),
+            ("ambiguous", 0),
+            (None, None),
+        ]
+        assert (summary["stuck_labels"], summary["stuck_caught"], summary["median_delay_calls"]) == (1, 1, 7)
+        assert (summary["healthy_labels"], summary["healthy_stopped"]) == (1, 0)
+
+    def test_a_stop_before_the_onset_catches_nothing(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        labels = tmp_path / "labels.csv"
+        labels.write_text("id,stuck,onset_step\nrun-1,yes,12\n")
+        *_, summary = rows(capsys, write(tmp_path / "a.jsonl", [recorded(*LOOP)]), "--labels", labels)
+        assert (summary["stuck_caught"], summary["median_delay_calls"]) == (0, None)
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("id,stuck\nx,yes\n", "onset_step is missing in line 1"),
+            ("id,stuck,onset_step\nx,yes,1\ny,perhaps,2\n", "labels.csv:3: stuck must be"),
+            ("id,stuck,onset_step\nx,yes,first\n", "labels.csv:2: onset_step must be"),
+        ],
+    )
+    def test_broken_labels(self, text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        labels = tmp_path / "labels.csv"
+        labels.write_text(text)
+        file = write(tmp_path / "a.jsonl", [recorded(step())])
+        assert main(["replay", str(file), "--labels", str(labels)]) == 2
+        assert said in capsys.readouterr().err
+
+    def test_a_profile_to_try(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """``loopagent`` refuses the second proposal of an equal call: the guard of the profile counts as well."""
+        file = write(tmp_path / "a.jsonl", [recorded(*LOOP)])
+        row, summary = rows(capsys, file, "--profile", "loopagent")
+        assert (row["blocked_at"], row["nudged_at"]) == (2, 3)
+        assert row["calls_saved"] == 11
+        row, summary = rows(capsys, file, "--profile", "production")
+        assert (row["nudged_at"], row["blocked_at"], row["stopped_at"]) == (11, None, None)
+        assert summary["blocked"] == 0
+        assert main(["replay", str(file), "--profile", "wild"]) == 2
+        assert "--profile" in capsys.readouterr().err
+
+    def test_denied_tools(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = write(tmp_path / "a.jsonl", [recorded(step(), step("run_command"))])
+        row, _ = rows(capsys, file, "--profile", "safe-loop")
+        assert (row["blocked_at"], row["detector"], row["calls_saved"]) == (1, "guard:policy", 1)
+
+    def test_stable_tools_are_answered_from_memory(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        again = [step("read", {"p": 1}, "a"), step("list", {"p": 1}, "b"), step("read", {"p": 1}, "a")]
+        file = write(tmp_path / "a.jsonl", [recorded(*again)])
+        row, _ = rows(capsys, file, "--stable", "read,list")
+        assert (row["calls_saved"], row["blocked_at"]) == (1, None)
+        row, _ = rows(capsys, file, "--stable", "read")
+        assert row["calls_saved"] == 0  # list is not known to read only: it may have changed everything
+
+    def test_polls_are_left_alone(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        row, _ = rows(capsys, write(tmp_path / "a.jsonl", [recorded(*LOOP)]), "--poll", "ask")
+        assert row["stopped_at"] is None
+
+    def test_a_blocked_call_goes_on_counting(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """In the record it gave something new after the block; it would never have been run."""
+        changed = [*LOOP[:6], *[step("ask", {"q": "?"}, f"new {i}") for i in range(6)]]
+        row, _ = rows(capsys, write(tmp_path / "a.jsonl", [recorded(*changed)]))
+        assert (row["blocked_at"], row["stopped_at"]) == (5, 8)
+
+    def test_gzip_and_folders(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        folder = tmp_path / "runs"
+        (folder / "deep").mkdir(parents=True)
+        write(folder / "b.jsonl.gz", [recorded(*LOOP, run="b")])
+        write(folder / "deep" / "c.jsonl", [recorded(step(), run="c")])
+        (folder / "README.md").write_text("not a recording")
+        one = write(tmp_path / "a.gz", [recorded(step(), run="a")])
+        assert [row["id"] for row in rows(capsys, one, folder)[:-1]] == ["a", "b", "c"]
+
+
+class TestOwnLogs:
+    def test_are_judged_as_they_were(self, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        capsys.readouterr()
+        row, summary = rows(capsys, log)
+        assert row["outcome"] == "stopped"
+        assert (row["nudged_at"], row["blocked_at"], row["stopped_at"], row["calls_saved"]) == (2, 4, 7, 0)
+        assert "differs" not in row
+        assert summary["differing"] == 0
+
+    def test_differences_are_named(self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        capsys.readouterr()
+        (row, summary) = rows(capsys, log, "--profile", "production")
+        assert summary["differing"] == 1
+        assert len(row["differs"]) == 3
+        assert main(["replay", str(log), "--profile", "production"]) == 0
+        assert "differs: at event" in capsys.readouterr().out
+
+    def test_a_verdict_that_was_tampered_with_differs(
+        self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        events = [decode_event(line) for line in log.read_bytes().splitlines()]
+        other = next(i for i, event in enumerate(events) if isinstance(event, Nudged))
+        events[other] = msgspec.structs.replace(events[other], cause=1)
+        file = write(tmp_path / "other.jsonl", [encode_event(event) + b"\n" for event in events])
+        capsys.readouterr()
+        row, _ = rows(capsys, file)
+        assert row["differs"][0] == "at event 1 (equal): the log has nudge, anew nothing"
+
+    def test_two_runs_in_one_file(self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        lines = log.read_bytes().splitlines(keepends=True)
+        name = decode_event(lines[0]).run.encode()
+        twin = [line.replace(name, b"twin") for line in lines]
+        mixed = [line for pair in zip(lines, twin, strict=True) for line in pair]
+        capsys.readouterr()
+        found = rows(capsys, write(tmp_path / "mixed.jsonl", mixed))
+        assert [row["stopped_at"] for row in found[:-1]] == [7, 7]
+
+    def test_a_log_that_was_stopped_by_silence_keeps_its_verdict(
+        self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Its clock is not in the record."""
+        lines = log.read_text().splitlines(keepends=True)
+        stop = next(i for i, line in enumerate(lines) if '"type":"stopped"' in line)
+        event = decode_event(lines[stop])
+        assert isinstance(event, Stopped)
+        finding = msgspec.structs.replace(event.verdict.finding, detector="silence", pattern="nothing for 120 s")
+        silent = msgspec.structs.replace(event, verdict=msgspec.structs.replace(event.verdict, finding=finding))
+        ended = next(i for i, line in enumerate(lines) if '"type":"call_ended"' in line)
+        kept = [*lines[: ended + 1], encode_event(msgspec.structs.replace(silent, n=ended + 2)).decode() + "\n"]
+        capsys.readouterr()
+        row, _ = rows(capsys, write(tmp_path / "silent.jsonl", kept))
+        assert (row["detector"], row["stopped_at"], row["calls_saved"]) == ("silence", 0, 0)
+
+
+class TestBrokenFiles:
+    """A clear error with file and line, the rest still read, exit code 1 at the end."""
+
+    def check(
+        self,
+        file: Path,
+        capsys: pytest.CaptureFixture[str],
+        said: str,
+        ids: Sequence[str] = ("good-1", "good-2"),
+        code: int = 1,
+    ) -> str:
+        assert main(["replay", "--json", str(file)]) == code
+        shown = capsys.readouterr()
+        found = [json.loads(line) for line in shown.out.splitlines()]
+        assert [row["id"] for row in found[:-1]] == list(ids)
+        assert said in shown.err, shown.err
+        assert "Traceback" not in shown.err
+        return shown.err
+
+    GOOD = (recorded(step(), run="good-1"), recorded(step(), run="good-2"))
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            ("not json\n", ":2: "),
+            ('{"id": "x", "steps": [{"tool": 7}]}\n', "Expected `str`, got `int` - at `$.steps[0].tool`"),
+            ('{"id": "x", "steps": 3}\n', "at `$.steps`"),
+            ('{"hello": "world"}\n', "neither an event"),
+            ("[1, 2, 3]\n", ":2: "),
+            ('{"type": "call_ended", "n": 1}\n', ":2: "),
+            ('{"type": "run_started", "n": "one", "run": "r", "at": 0, "t": 0, "agent": "a", "task": "t"}\n', "$.n"),
+            ('{"a":' * 3000 + "1" + "}" * 3000 + "\n", ":2: "),
+            (b'{"id": "\xff\xfe", "steps": []}\n', ":2: "),
+            (b"\x00\x01\x02\n", ":2: "),
+        ],
+    )
+    def test_a_line_that_is_not_ours(
+        self, line: str | bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = write(tmp_path / "a.jsonl", [self.GOOD[0], line, self.GOOD[1]])
+        self.check(file, capsys, said)
+
+    def test_a_foreign_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = write(tmp_path / "a.jsonl", ['{"hello": "world"}\n'] * 500)
+        errors = self.check(file, capsys, "and 497 more problems like these", ids=())
+        assert errors.count("\n") == 4
+
+    def test_a_file_that_is_cut_off(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = write(tmp_path / "a.jsonl", [*self.GOOD, json.dumps(recorded(*LOOP))[:200]])
+        self.check(file, capsys, f"{file}:3: the file ends in the middle of this line")
+
+    def test_gzip_that_is_cut_off(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        noise = [recorded(step(result=str(n) * 50), run=f"r{n}") for n in range(2000)]
+        file = write(tmp_path / "a.jsonl.gz", [*self.GOOD, *noise])
+        file.write_bytes(file.read_bytes()[:-2000])
+        assert main(["replay", "--json", str(file)]) == 1
+        shown = capsys.readouterr()
+        assert "cut off" in shown.err
+        assert f"{file}:" in shown.err
+        assert json.loads(shown.out.splitlines()[0])["id"] == "good-1"
+        assert json.loads(shown.out.splitlines()[-1])["runs"] > 2
+
+    def test_gzip_that_is_damaged(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = tmp_path / "a.gz"
+        data = bytearray(gzip.compress(json.dumps(self.GOOD[0]).encode() * 200))
+        data[40:60] = b"\xff" * 20
+        file.write_bytes(data)
+        self.check(file, capsys, "damaged", ids=())
+
+    def test_what_only_looks_like_gzip(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = tmp_path / "a.gz"
+        file.write_bytes(b"\x1f\x8b and then something else")
+        self.check(file, capsys, str(file), ids=())
+
+    def test_a_line_without_end(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reading, "MAX_LINE", 1 << 20)
+        huge = '{"id": "huge", "steps": "' + "x" * (3 << 20) + '"}\n'
+        file = write(tmp_path / "a.jsonl", [self.GOOD[0], huge, self.GOOD[1]])
+        self.check(file, capsys, f"{file}:2: the line is longer than 1 MB")
+
+    def test_a_huge_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """It is read line by line, whatever its size."""
+        long = recorded(*[step(args={"n": n}, result=str(n)) for n in range(5000)], run="long")
+        file = write(tmp_path / "a.jsonl", [self.GOOD[0], *[long] * 5, self.GOOD[1]])
+        *found, summary = rows(capsys, file)
+        assert len(found) == 7
+        assert summary["calls"] == 25_002
+
+    def test_a_newer_version(self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """What it does not know is passed over; that is no error."""
+        lines = log.read_text().splitlines(keepends=True)
+        started = decode_event(lines[0])
+        assert isinstance(started, RunStarted)
+        lines[0] = (
+            encode_event(msgspec.structs.replace(started, version=99))
+            .decode()
+            .replace('"version":99', '"version":99,"novelty":{"a":1}')
+            + "\n"
+        )
+        new = {"type": "mood_changed", "n": 2, "run": started.run, "at": 0.0, "t": 0.0, "mood": "better"}
+        shifted = []
+        for line in lines[1:]:
+            event = decode_event(line)
+            shifted.append(encode_event(msgspec.structs.replace(event, n=event.n + 1)) + b"\n")
+        file = write(tmp_path / "new.jsonl", [lines[0], new, *shifted])
+        capsys.readouterr()
+        errors = self.check(file, capsys, "written by a newer version (format 99", ids=(started.run,), code=0)
+        assert errors.count("\n") == 1
+
+    def test_missing_events(self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        lines = log.read_bytes().splitlines(keepends=True)
+        run = decode_event(lines[0]).run
+        file = write(tmp_path / "gap.jsonl", [*lines[:10], *lines[14:]])
+        capsys.readouterr()
+        self.check(file, capsys, f"{file}:11: events 11 to 14 of run {run} are missing", ids=(run,))
+
+    def test_a_log_without_its_end(self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        lines = log.read_bytes().splitlines(keepends=True)
+        file = write(tmp_path / "cut.jsonl", [*lines[:-3], lines[-3][:25]])
+        capsys.readouterr()
+        assert main(["replay", "--json", str(file)]) == 1
+        row = json.loads(capsys.readouterr().out.splitlines()[0])
+        assert (row["outcome"], row["stopped_at"]) == ("unknown", 7)
+
+    def test_no_such_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        good = write(tmp_path / "a.jsonl", [self.GOOD[0]])
+        assert main(["replay", str(tmp_path / "nowhere.jsonl"), str(good)]) == 1
+        shown = capsys.readouterr()
+        assert f"{tmp_path / 'nowhere.jsonl'}: No such file or directory" in shown.err
+        assert "1 run, 1 call" in shown.out
+
+    def test_a_folder_without_recordings(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["replay", str(tmp_path)]) == 1
+        assert "no recordings in this folder" in capsys.readouterr().err
+
+    def test_an_empty_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = tmp_path / "empty.jsonl"
+        file.touch()
+        self.check(file, capsys, "", ids=(), code=0)
+
+
+def test_the_shared_corpora(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Real runs of real models: every labelled stuck run is caught, no healthy one is stopped."""
+    corpora = shared_data / "corpora"
+    files = [corpora / f"{name}.jsonl.gz" for name in ("tau", "polybench_iswe", "polybench_codex")]
+    *found, summary = rows(capsys, *files, "--labels", corpora / "labels.csv")
+    assert len(found) == summary["runs"] == 985
+    assert summary["stuck_caught"] == summary["stuck_labels"] == 7
+    assert (summary["healthy_labels"], summary["healthy_stopped"]) == (16, 0)
+    assert summary["good_stopped"] == 0
+    assert summary["median_delay_calls"] <= 8
+
+
+def test_answers_are_no_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "events.jsonl"
+    with served([Say("Done.")]) as server:
+        assert main(["run", "x", "--model", "m", "--base-url", server.base_url, "--events", str(file)]) == 0
+    capsys.readouterr()
+    row, _ = rows(capsys, file)
+    assert (row["outcome"], row["calls_saved"]) == ("completed", 0)
