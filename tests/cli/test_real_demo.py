@@ -63,12 +63,18 @@ def fake_server(folder: Path, text: str) -> Path:
 
 
 async def test_the_server_is_ended_at_the_end(tmp_path: Path) -> None:
-    ready = '{"base_url": "http://127.0.0.1:1/v1", "model": "small"}'
     script = fake_server(
-        tmp_path, f"import os, sys\nprint('{ready}', flush=True)\nprint(os.getpid(), flush=True)\nsys.stdin.read()"
+        tmp_path,
+        "import json, os, sys\n"
+        "ready = json.dumps({'base_url': 'http://127.0.0.1:1/v1', 'model': str(os.getpid())})\n"
+        "print(ready, 'and more', sep='\\n', flush=True)\n"
+        "sys.stdin.read()\n",
     )
     async with serve_model(Path(sys.executable), script) as served:
-        assert (served.base_url, served.model) == ("http://127.0.0.1:1/v1", "small")
+        assert served.base_url == "http://127.0.0.1:1/v1"
+        os.kill(int(served.model), 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(served.model), 0)
 
 
 async def test_a_server_that_does_not_start_is_quoted(tmp_path: Path) -> None:

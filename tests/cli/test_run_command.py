@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import os
+import pty
 import socket
 import subprocess
 import sys
@@ -234,21 +235,22 @@ class TestExpectedErrors:
         assert shown.err == "watchkeeper: --events: not all events could be written: No space left on device\n"
 
 
-def test_a_reader_that_leaves_ends_the_run() -> None:
-    """What nobody sees is not paid for: `watchkeeper run … --json | head -1`."""
+@pytest.mark.parametrize("form", [["--json"], []])
+def test_a_reader_that_leaves_ends_the_run(form: list[str]) -> None:
+    """What nobody sees is not paid for: `watchkeeper run … | head -1`."""
     with served(lambda body, n: CallTools(("sleep", {"seconds": 0.01 * n}))) as server:
-        command = [*PROGRAM, *at(server, "--tools", "clock", "--json", "--max-turns", "1000")]
+        command = [*PROGRAM, *at(server, "--tools", "clock", "--max-turns", "1000", *form)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
         assert process.stdout is not None
-        first = json.loads(process.stdout.readline())
+        first = process.stdout.readline()
         process.stdout.close()
         code = process.wait(TIMEOUT)
         assert process.stderr is not None
         errors = process.stderr.read().decode()
         process.stderr.close()
-    assert first["type"] == "run_started"
+    assert b"run_started" in first if form else first.startswith(b"run r")
     assert code == 4
-    assert "output_closed" in errors
+    assert ("output_closed" in errors) == bool(form)
     assert "Traceback" not in errors
 
 
@@ -260,3 +262,29 @@ def test_stdin_and_python_are_left_alone() -> None:
     assert run_against([Say("Done.")]) == 0
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
     assert sys.stdin is not None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_on_a_terminal_it_is_shown_in_place(backend: str, folder: Path) -> None:
+    main_end, its_end = pty.openpty()
+    with served([CallTools(("read_file", {"path": "a.txt"}), text=EVIL), Say(f"Done. {EVIL}")]) as server:
+        command = [*PROGRAM, *at(server, "--tools", "files", "--root", str(folder), "--backend", backend)]
+        process = subprocess.Popen(
+            command, stdin=its_end, stdout=its_end, stderr=its_end, env=environment(TERM="xterm", COLUMNS="100")
+        )
+        os.close(its_end)
+        shown = b""
+        try:
+            while piece := os.read(main_end, 65536):
+                shown += piece
+        except OSError:  # Linux says so when the other end is closed
+            pass
+        os.close(main_end)
+        assert process.wait(TIMEOUT) == 0
+    text = shown.decode()
+    assert "turn 1 of 20: asks the model" in text
+    assert "\x1b[32mcompleted (answer)" in text
+    assert text.count("\x1b[?25l") == text.count("\x1b[?25h") > 0  # the cursor is there again
+    assert "\x1b]0;title" not in text
+    assert "\x1b[31mred" not in text
+    assert "Traceback" not in text

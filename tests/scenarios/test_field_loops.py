@@ -60,6 +60,15 @@ async def test_loop_02_equal_call_equal_empty_success() -> None:
     assert ran.outcome.evidence == ()
 
 
+async def test_loop_02_many_such_calls_in_one_turn_are_one_word() -> None:
+    names = [("find", {"name": f"x{n}"}) for n in range(20)]
+    ran = await play(Agent(stubborn(*names), [find]))
+    assert ran.steps() == CLIMB
+    assert ran.executed == 20 * 5
+    assert "19 other calls" in ran.of(Nudged)[0].text
+    assert len(ran.of(Nudged)) == 2
+
+
 async def test_loop_04_a_cycle_of_three_with_failures_in_it() -> None:
     @tool(effect="reads")
     async def read(path: str) -> str:

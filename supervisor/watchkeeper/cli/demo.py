@@ -47,13 +47,13 @@ def demo(
     the exit code is 0 only if all four ended as they should. With --real the part of the model is played by a real
     small one.
     """
-    quiet_reports()
-    if real:
-        from .real import compare
+    with quiet_reports():
+        if real:
+            from .real import compare
 
-        code: int = anyio.run(compare, model_python, backend=backend)
-    else:
-        code = anyio.run(perform, view_on(sys.stdout), backend=backend)
+            code: int = anyio.run(compare, model_python, backend=backend)
+        else:
+            code = anyio.run(perform, view_on(sys.stdout), backend=backend)
     return code
 
 

@@ -25,15 +25,17 @@ class JsonLines:
     more.
     """
 
-    def __init__(self, file: BinaryIO, name: str, on_error: Callable[[OSError], None], *, safe: bool = False) -> None:
+    def __init__(
+        self, run: Run, name: str, file: BinaryIO, on_error: Callable[[OSError], None], *, safe: bool = False
+    ) -> None:
+        self._reader = run.log.reader(name, must=True)
         self._file = file
-        self._name = name
         self._on_error = on_error
         self._safe = safe
 
-    async def follow(self, run: Run) -> None:
-        """Until the log's end. To be called before anything is in the log that may have been trimmed."""
-        reader = run.log.reader(self._name, must=True)
+    async def follow(self) -> None:
+        """Until the log's end."""
+        reader = self._reader
         try:
             while batch := await reader.take():
                 lines = [encode_event(event) for event in batch if not isinstance(event, Gap)]

@@ -79,7 +79,7 @@ async def _ready(process: anyio.abc.Process, errors: IO[bytes]) -> Served:
         with anyio.fail_after(START):
             while b"\n" not in line and len(line) < MAX_LINE:
                 line += await process.stdout.receive()
-        return msgspec.json.decode(line, type=Served)
+        return msgspec.json.decode(line.partition(b"\n")[0], type=Served)
     except TimeoutError as error:
         raise CommandError(f"the model was not ready within {START:g} s", FAILED) from error
     except (anyio.EndOfStream, msgspec.DecodeError) as error:

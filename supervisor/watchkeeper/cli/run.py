@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Annotated
 
 import anyio
 from cyclopts import Parameter
 
 from ..agent import Agent
+from ..errors import RunEndedError
 from ..messages import Outcome
 from ..model import Model
 from ..run import Run
@@ -21,7 +22,7 @@ from .exits import FAILED, CommandError, HardExit, complain, exit_code, forget_s
 from .interrupts import Interrupts
 from .jsonlines import JsonLines, open_events
 from .options import Options, agent_of
-from .view import Plain, View, show, view_on
+from .view import Careful, Plain, View, show, view_on
 
 OUTPUT_CLOSED = "output_closed"
 """The reason of a cancel because nobody reads standard output any more: a run that nobody sees is not paid for."""
@@ -45,14 +46,12 @@ def run(task: Annotated[str, Parameter(allow_leading_hyphen=True)], /, *, option
     if not text:
         raise CommandError('the task is empty: watchkeeper run "What is to be done"')
     agent = agent_of(options)
-    quiet_reports()
     interrupts = Interrupts()
     with contextlib.ExitStack() as stack:
         performance = Performance(options, interrupts, stack)
+        stack.enter_context(quiet_reports())
         stack.enter_context(interrupts.installed())
         code: int = anyio.run(performance.perform, agent, text, backend=options.backend)
-    if performance.hard_exit is not None:
-        performance.hard_exit.disarm()
     return code
 
 
@@ -60,54 +59,48 @@ class Performance:
     """One supervised run with what watches it: the view, the events, the signals."""
 
     def __init__(self, options: Options, interrupts: Interrupts, stack: contextlib.ExitStack) -> None:
+        self._stack = stack
         self._interrupts = interrupts
         self._json = options.json
         self._file = open_events(options.events, stack) if options.events is not None else None
-        self._view = View() if options.json else view_on(sys.stdout)
+        self._view = View() if options.json else Careful(view_on(sys.stdout), self._stdout_failed)
         self._lost = False
-        self._cancel: Callable[[str], object] = lambda reason: None
-        self.hard_exit: HardExit | None = None
+        self._run: Run | None = None
 
     async def perform(self, agent: Agent, task: str) -> int:
         """Start the run and see it through to its end; the exit code. Leaves nothing behind that could hold up the
         process: what does not stop is left to a hard exit."""
         async with Supervisor() as supervisor:
-            run = await supervisor.start(agent, task)
-            self._cancel = run.cancel
+            run = self._run = await supervisor.start(agent, task)
             self._interrupts.watch(run)
             async with anyio.create_task_group() as tasks:
-                if self._file is not None:
-                    tasks.start_soon(JsonLines(self._file, "events", self._file_failed).follow, run)
-                if self._json:
-                    out = JsonLines(sys.stdout.buffer, "stdout", self._stdout_failed, safe=sys.stdout.isatty())
-                    tasks.start_soon(out.follow, run)
-                tasks.start_soon(self._show, run)
+                for writer in self._writers(run):
+                    tasks.start_soon(writer.follow)
+                tasks.start_soon(show, run, self._view)
                 outcome = await run.wait()
             code = self._tell(agent, outcome)
-            self.hard_exit = HardExit(code)
-            self.hard_exit.arm()
+            hard_exit = HardExit(code)
+            hard_exit.arm()
+            self._stack.callback(hard_exit.disarm)
         return code
 
-    async def _show(self, run: Run) -> None:
-        try:
-            await show(run, self._view)
-        except OSError as error:
-            self._stdout_failed(error)
+    def _writers(self, run: Run) -> Iterator[JsonLines]:
+        if self._file is not None:
+            yield JsonLines(run, "events", self._file, self._file_failed)
+        if self._json:
+            yield JsonLines(run, "stdout", sys.stdout.buffer, self._stdout_failed, safe=sys.stdout.isatty())
 
     def _tell(self, agent: Agent, outcome: Outcome) -> int:
-        lines = [*epilogue(outcome)]
-        try:
-            (Plain(sys.stderr) if self._json else self._view).print(lines)
-        except OSError as error:
-            self._stdout_failed(error)
+        (Careful(Plain(sys.stderr), lambda error: None) if self._json else self._view).print(epilogue(outcome))
         if outcome.reason in ("model_unavailable", "model_refused"):
             complain(_remedy(agent.model, outcome))
         return FAILED if self._lost and not exit_code(outcome) else exit_code(outcome)
 
     def _stdout_failed(self, error: OSError) -> None:
         forget_stdout()
-        self._view = View()
-        self._cancel(OUTPUT_CLOSED)
+        if self._run is not None:
+            with contextlib.suppress(RunEndedError):
+                self._run.threadsafe.cancel(OUTPUT_CLOSED)
 
     def _file_failed(self, error: OSError) -> None:
         self._lost = True
@@ -121,8 +114,14 @@ def _remedy(model: Model, outcome: Outcome) -> str:
     return f"{where} refused the request: check --model, --base-url and the key (OPENAI_API_KEY)"
 
 
-def quiet_reports() -> None:
+@contextlib.contextmanager
+def quiet_reports() -> Iterator[None]:
     """What a supervisor reports to its operator stands in the view, the epilogue and the events already."""
     import structlog
 
+    before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

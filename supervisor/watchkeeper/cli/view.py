@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING
 
@@ -86,6 +86,37 @@ class Terminal(View):
         if self._live is not None:
             text = Text("\n".join(lines), style="cyan", no_wrap=True, overflow="ellipsis")
             self._live.update(text, refresh=True)
+
+
+class Careful(View):
+    """A view that outlives its stream: where writing fails it says so once, and shows nothing any more."""
+
+    def __init__(self, view: View, on_error: Callable[[OSError], None]) -> None:
+        self._view = view
+        self._on_error = on_error
+
+    @property
+    def in_place(self) -> bool:  # type: ignore[override]
+        return self._view.in_place
+
+    def live(self) -> AbstractContextManager[object]:
+        return self._view.live()
+
+    def print(self, lines: Iterable[Line]) -> None:
+        try:
+            self._view.print(lines)
+        except OSError as error:
+            self._give_up(error)
+
+    def picture(self, lines: Sequence[str]) -> None:
+        try:
+            self._view.picture(lines)
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        self._view = View()
+        self._on_error(error)
 
 
 def view_on(stream: IO[str]) -> View:
