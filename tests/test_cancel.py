@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support import cancelled_error, facts, of, scripted, supervised
 
+from support import cancelled_error, facts, of, scripted, supervised
 from watchkeeper import Agent, Limits, Run, RunEndedError, tool, writes
 from watchkeeper.messages import (
     CallEnded,
@@ -23,9 +23,9 @@ from watchkeeper.messages import (
     RunStarted,
 )
 from watchkeeper.model import ModelError
+from watchkeeper.models.dialect import messages as to_messages
 from watchkeeper.testing import call, fail, forever, say
 from watchkeeper.testing.strict import check_request
-from watchkeeper.models.dialect import messages as to_messages
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -137,7 +137,7 @@ async def test_in_the_middle_of_a_batch_keeps_what_is_finished() -> None:
         outcome = await run.wait()
         events = await facts(run)
     assert [record.kind for record in outcome.calls] == ["finished", "cancelled", "finished"]
-    assert [message.content for message in outcome.history if message.role == "tool"][0] == "quick 1"
+    assert next(message.content for message in outcome.history if message.role == "tool") == "quick 1"
     assert "not ask" in outcome.history[-2].content  # it was not the user
     assert outcome.cancel_seconds == 0
     check_end(run, events)
@@ -178,7 +178,6 @@ async def test_between_reply_and_execution() -> None:
     """The reply is in the log, its calls have not come to the executor: they are settled all the same."""
 
     class Canceller:
-        folds: dict[Any, Any] = {}
         name = "canceller"
 
         def __init__(self) -> None:
@@ -324,10 +323,8 @@ async def test_outer_cancel_ends_all_runs_with_outcomes() -> None:
     runs: list[Run] = []
     with anyio.CancelScope() as scope:
         async with supervised() as supervisor:
-            for _ in range(3):
-                runs.append(
-                    await supervisor.start(Agent(scripted(call(("quick", {}), ("hang", {}))), [quick, hang]), "t")
-                )
+            agent = Agent(scripted(*[call(("quick", {}), ("hang", {}))] * 3), [quick, hang])
+            runs += [await supervisor.start(agent, "t") for _ in range(3)]
             for run in runs:
                 await started(run, 2)
             scope.cancel()

@@ -15,7 +15,7 @@ def grip(
     effect: Effect = WRITES, *, tree: str = "r1", batch: object = None, above: tuple[Grip, ...] = (), name: str = "tool"
 ) -> Grip:
     """A call of a batch of its own, unless one is named."""
-    return Grip(tree, batch or object(), frozenset(map(id, above)), effect, name)
+    return Grip(tree, batch or object(), frozenset(above), effect, name)
 
 
 def held(locks: Locks, *grips: Grip) -> list[Grip]:

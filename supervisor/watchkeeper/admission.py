@@ -24,7 +24,7 @@ class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
     __slots__ = (
-        "arguments", "coroutine", "deadline", "dependents", "grip", "job", "not_before", "repaired", "settled",
+        "arguments", "coroutine", "deadline", "dependents", "grip", "job", "lost", "not_before", "repaired", "settled",
         "sharers", "started", "waits",
     )  # fmt: skip
 
@@ -52,6 +52,8 @@ class Slot(Proposal):
         self.sharers: list[Slot] | None = None
         """Equal reads of the batch that get this one's result."""
         self.settled = False
+        self.lost = False
+        """It did not stop at its deadline and was given up, with the worker that it holds."""
         self.grip: Grip | None = None
         self.coroutine: Coroutine[Any, Any, Any] | None = None
         self.job: Job | None = None

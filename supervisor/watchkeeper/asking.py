@@ -20,6 +20,7 @@ EVERY_SECONDS = 0.5
 MAX_REPLY = 2_000_000
 """Characters of one reply at which its stream is cut: a stream without end must not fill the memory."""
 MAX_CALLS = 100_000
+MAX_NAME = 200
 SLACK = 0.01
 """Share of the idle limit within which its timer is not set anew for each chunk."""
 
@@ -63,7 +64,9 @@ class Assembly:
             if made is None:
                 made = self._calls[chunk.index] = _Call()
             made.id = made.id or chunk.id
-            made.tool += chunk.tool or ""
+            if chunk.tool:
+                made.tool = (made.tool + chunk.tool)[:MAX_NAME]
+                self.size += len(chunk.tool)
             if chunk.arguments:
                 made.parts.append(chunk.arguments)
                 self._stream("arguments", chunk.arguments)
@@ -107,7 +110,7 @@ class Assembly:
             made = self._calls[index]
             fresh = unique(made.id, self._taken, next(numbers))
             self._taken.add(fresh)
-            calls.append(Call(fresh, made.tool[:200], "".join(made.parts), slot))
+            calls.append(Call(fresh, made.tool, "".join(made.parts), slot))
         return Reply(
             text="".join(self._text["content"]),
             calls=tuple(calls),

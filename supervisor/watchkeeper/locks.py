@@ -13,7 +13,7 @@ class Grip:
 
     __slots__ = ("above", "batch", "effect", "event", "name", "shared", "tree")
 
-    def __init__(self, tree: str, batch: object, above: frozenset[int], effect: Effect, name: str) -> None:
+    def __init__(self, tree: str, batch: object, above: frozenset[Grip], effect: Effect, name: str) -> None:
         self.tree = tree
         self.batch = batch
         self.above = above
@@ -117,7 +117,7 @@ class Locks:
         return not (grip.shared and any(self._conflict(grip, other) for other in self._shared))
 
     def _conflict(self, grip: Grip, other: Grip) -> bool:
-        if grip.batch is other.batch or id(other) in grip.above:
+        if grip.batch is other.batch or other in grip.above:
             return False
         if grip.tree == other.tree:
             return conflict(grip.effect, other.effect)
@@ -130,7 +130,7 @@ class Locks:
         wait for this one in turn, for ever.
         """
         if grip.above:
-            stuck = [one for held in self._held.get(grip.tree, {}).values() for one in held if id(one) in grip.above]
+            stuck = [one for held in self._held.get(grip.tree, {}).values() for one in held if one in grip.above]
             free: list[Grip] = []
             for other in waiting:
                 behind = any(self._conflict(other, one) for one in stuck)

@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 
+from . import reports
 from .seams import Seams
 
 EVERY = 0.05
@@ -43,6 +44,8 @@ class LoopMonitor:
             if self._answered.wait(BLOCKED):
                 continue
             frame = self._frame()
+            # At once and from here: the loop itself may never come to it.
+            reports.report("loop_blocked", seconds=BLOCKED, frame=frame)
             while not self._answered.wait(0.5) and not self._stop.is_set():
                 frame = frame or self._frame()
             seconds = time.monotonic() - asked

@@ -61,6 +61,9 @@ class Provider:
         self._opened_for = open_seconds
         self._open_until = -math.inf
         self._probe_until: float | None = None
+        self._probes = 0
+        self.ticket = 0
+        """Of the attempt that :meth:`admit` let go last: whoever hands it back is known as the probe, or as none."""
         self._not_before = -math.inf
         self._wave_until = -math.inf
         self._gap = 0.0
@@ -86,6 +89,10 @@ class Provider:
         if self._state != "closed":
             self._state = "half_open"
             self._probe_until = now + self.max_open
+            self._probes += 1
+            self.ticket = self._probes
+        else:
+            self.ticket = 0
         return 0.0
 
     def succeeded(self, now: float) -> None:
@@ -96,7 +103,7 @@ class Provider:
             self._gap = self._gap / 2 if self._gap > FIRST_GAP / 4 else 0.0
             self._ease_from = now + ONE_WAVE
 
-    def failed(self, now: float, kind: str, retry_after: float | None = None) -> None:
+    def failed(self, now: float, kind: str, retry_after: float | None = None, *, ticket: int | None = None) -> None:
         """An attempt failed with a :class:`ModelError` of this ``kind``."""
         if kind == "rate_limited":
             self._limited(now, retry_after)
@@ -107,12 +114,14 @@ class Provider:
         if self._state == "half_open":
             if kind in ANSWERED:
                 self._close()
-            else:
+            elif ticket is None or ticket == self.ticket:
                 self._probe_until = None
 
-    def released(self, now: float) -> None:
-        """An attempt was cancelled, or ended without saying anything about the provider: a probe may go again."""
-        self._probe_until = None
+    def released(self, now: float, *, ticket: int | None = None) -> None:
+        """An attempt was cancelled, or ended without saying anything about the provider: if it was the probe, another
+        may go."""
+        if ticket is None or ticket == self.ticket:
+            self._probe_until = None
 
     def _breaker_wait(self, now: float) -> float:
         if self._state == "open":

@@ -12,7 +12,7 @@ import anyio.abc
 import anyio.streams.memory
 import msgspec
 
-from . import failures
+from . import failures, states
 from .agent import Agent
 from .budget import Budget
 from .errors import RunEndedError
@@ -40,7 +40,7 @@ from .messages import (
 )
 from .model import CallDelta, TextDelta
 from .seams import Seams
-from .states import State, can_move, move
+from .states import State
 from .threadsafe import FromThreads
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .actors.executor import Executor
     from .actors.watchdog import Watchdog
     from .detect.judge import Judge
+    from .locks import Grip
     from .supervisor import Supervisor
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class Run:
         parent: Run | None,
         history: Sequence[Message],
         keep: int,
-        grips_above: frozenset[int],
+        grips_above: frozenset[Grip],
     ) -> None:
         self.id = run_id
         self.supervisor = supervisor
@@ -94,7 +95,7 @@ class Run:
         self.tree = self.root.id
         self.seams = seams
         self.budget = budget
-        self.grips_above: frozenset[int] = grips_above
+        self.grips_above: frozenset[Grip] = grips_above
         self.children: list[Run] = []
         self.descendants = 0
         """Sub-agents ever started under this run, if it is a root."""
@@ -116,6 +117,10 @@ class Run:
         self.cancelled_at: float | None = None
         self.after_turn_by: float | None = None
         self.paused_until: float | None = None
+        self.wakes_at = float("inf")
+        """When the supervisor looks at the run next of its own accord."""
+        self._paused_at = 0.0
+        self._paused_for = 0.0
         self.began = seams.clock()
         self._changed: anyio.Event | None = None
         self._unpaused: anyio.Event | None = None
@@ -199,7 +204,7 @@ class Run:
     def limits(self) -> dict[str, float | None]:
         """The limits that are in force, those inherited from a parent included. None: no limit."""
         return {name: self.budget.limit(name) for name in ("turns", "calls", "tokens")} | {
-            "seconds": self.agent.limits.seconds
+            "seconds": min((run.agent.limits.seconds for run in self._line() if run.agent.limits.seconds), default=None)
         }
 
     # -- steer -------------------------------------------------------------------------------------------------------
@@ -213,16 +218,18 @@ class Run:
         self.steers.append(text)
 
     def pause(self, reason: str = "paused", *, seconds: float | None = None) -> None:
-        """Hold before the next model request; the turn's calls run on. After ``seconds`` (default: the limit of the
-        agent, one hour) the run is stopped with the reason ``pause_expired``. Pausing twice changes nothing."""
+        """Hold before the next model request; the turn's calls run on, the run's time stands still. After ``seconds``
+        (default: the limit of the agent, one hour) the run is stopped with the reason ``pause_expired``. Pausing twice
+        changes nothing."""
         self._must_live("be paused")
         if self._unpaused is not None:
             return
         seconds = self.agent.limits.pause if seconds is None else seconds
-        self.paused_until = self.seams.clock() + seconds
+        self._paused_at = self.seams.clock()
+        self.paused_until = self._paused_at + seconds
         self._unpaused = anyio.Event()
         if self.state == "running":
-            self._move("pausing")
+            self.move("pausing")
         self.log.append(Paused, reason=reason, deadline=seconds)
         self.notify()
 
@@ -233,8 +240,9 @@ class Run:
             return
         self._unpaused.set()
         self._unpaused = self.paused_until = None
-        if self.state != "queued":
-            self._move("running")
+        self._paused_for += self.seams.clock() - self._paused_at
+        if self.state in ("pausing", "paused"):
+            self.move("running")
         self.log.append(Resumed, reason=reason)
         self.notify()
 
@@ -273,7 +281,7 @@ class Run:
         else:
             self.end(Ending("cancelled", reason))
         for child in self.children:
-            child.cancel("parent_cancelled", mode)
+            child.cancel("parent_cancelled", mode, deadline=deadline)
         self.notify()
         return True
 
@@ -283,8 +291,8 @@ class Run:
         """Ask for the end. The first ending counts."""
         if self.ending is None:
             self.ending = ending
-            if can_move(self.state, "cancelling") and ending.status == "cancelled":
-                self._move("cancelling")
+            if states.can_move(self.state, "cancelling") and ending.status == "cancelled":
+                self.move("cancelling")
             # At once, not when the supervisor gets round to it: no call and no request starts from here on.
             if self.agent_scope is not None:
                 self.agent_scope.cancel()
@@ -292,7 +300,7 @@ class Run:
                 self.executor.cancel(ending.reason)
         self.notify()
 
-    def crashed(self, error: Exception) -> None:
+    def crashed(self, error: BaseException) -> None:
         """An actor has failed, by a defect of ours or of what the host gave it: the run ends, and no other notices."""
         self.end(Ending("failed", "crash", cause=failures.full_text(error)))
 
@@ -313,11 +321,11 @@ class Run:
 
     async def gate(self) -> None:
         """Hold here while the run is paused."""
-        while self._unpaused is not None and not self._unpaused.is_set():
+        while self._unpaused is not None and self.stopping_after_turn is None:
             if self.state == "running":
-                self._move("pausing")
+                self.move("pausing")
             if self.state == "pausing":
-                self._move("paused")
+                self.move("paused")
             await self._unpaused.wait()
 
     def delta(self, delta: TextDelta | CallDelta) -> None:
@@ -330,27 +338,32 @@ class Run:
     def refuse_calls(self, calls: Sequence[Call], why: str) -> None:
         """Give ``not_run`` to calls of a reply that never came to the executor."""
         for call in calls:
-            if call.id in self.ledger.entries:
+            entry = self.ledger.entries.get(call.id)
+            if entry is None:
+                self.log.append(CallProposed, slot=call.slot, call_id=call.id, tool=call.tool, arguments=call.arguments)
+            elif entry.ended:
                 continue
-            self.log.append(CallProposed, slot=call.slot, call_id=call.id, tool=call.tool, arguments=call.arguments)
             text = self.supervisor.wording.not_run(call.tool, why).text
             self.log.append(CallEnded, slot=call.slot, result=Result(call.id, call.tool, "not_run", text, by="cancel"))
 
     def settle_rest(self, why: str) -> None:
-        """At the end: calls of the last reply that never came to the executor."""
+        """At the end: calls of the last reply that never came to the executor, or that it never came to."""
         self.refuse_calls(self.history.open_calls(), why)
 
+    def elapsed(self) -> float:
+        """Seconds of the run without its pauses."""
+        now = self.seams.clock()
+        pausing = now - self._paused_at if self._unpaused is not None else 0.0
+        return now - self.began - self._paused_for - pausing
+
     def time_left(self) -> float | None:
-        limits = [
-            run.agent.limits.seconds - (self.seams.clock() - run.began)
-            for run in self._line()
-            if run.agent.limits.seconds is not None
-        ]
+        """Seconds until the first of the time limits of this run and those above it; None without any."""
+        limits = [limit - run.elapsed() for run in self._line() if (limit := run.agent.limits.seconds) is not None]
         return min(limits, default=None)
 
     def time_share(self) -> float:
-        limit = self.agent.limits.seconds
-        return (self.seams.clock() - self.began) / limit if limit else 0.0
+        """The largest share of a time limit that is used up, over this run and those above it."""
+        return max((run.elapsed() / limit for run in self._line() if (limit := run.agent.limits.seconds)), default=0.0)
 
     def deadline(self) -> float:
         """The clock's time at which the run's time is up; infinity without a limit."""
@@ -378,9 +391,6 @@ class Run:
         self._waiters.clear()
         self.notify()
 
-    def move_to(self, state: State) -> None:
-        self._move(state)
-
     def _line(self) -> list[Run]:
         line, run = [], self
         while True:
@@ -389,8 +399,8 @@ class Run:
                 return line
             run = run.parent
 
-    def _move(self, to: State) -> None:
-        self.state = move(self.state, to)
+    def move(self, to: State) -> None:
+        self.state = states.move(self.state, to)
 
     def notify(self) -> None:
         """Wake whoever waits for :meth:`changed`."""

@@ -12,7 +12,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from . import failures, plugins, reports
+from . import failures, plugins
 from .actors.agent import AgentActor
 from .actors.executor import Batch, Executor
 from .actors.watchdog import Watchdog
@@ -29,8 +29,9 @@ from .guards.denied import Denied
 from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
 from .guards.guard import CallGuard, GuardFactory
+from .guards.guarded import Guarded
 from .guards.interval import Interval
-from .locks import Locks
+from .locks import Grip, Locks
 from .log import KEEP, Reader
 from .messages import (
     ChildStarted,
@@ -47,6 +48,8 @@ from .threads import Threads
 from .windup import last_resort, wind_up
 from .wording import Wording
 
+CLOSING = 10.0
+"""Seconds beyond the longest grace period that leaving waits for outcomes: each of them comes long before."""
 MAX_DEPTH = 2
 MAX_CHILDREN = 10
 """Sub-agents that one root run may ever start, at any depth."""
@@ -147,11 +150,11 @@ class Supervisor:
         if parent is None:
             # Here, not in its task: the order of the queue is that of the calls of start.
             (self._inside.add if len(self._inside) < self._max_runs else self._queue.append)(run)
+        self._tasks.start_soon(self._drive, run, name=f"run {run.id}")
         if parent is not None:
             parent.children.append(run)
             parent.root.descendants += 1
             parent.log.append(ChildStarted, child=run.id, agent=agent.name)
-        self._tasks.start_soon(self._drive, run, name=f"run {run.id}")
         return run
 
     # -- a run from start to end -------------------------------------------------------------------------------------
@@ -196,7 +199,7 @@ class Supervisor:
         profile = agent.profile
         log.begin()
         run.began = log.began
-        run.move_to("running")
+        run.move("running")
         judge = run.judge = Judge(profile.thresholds, mode=profile.mode, extra=self._detectors, wording=self.wording)
         watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
         guards = self._guards_of(agent)
@@ -250,14 +253,20 @@ class Supervisor:
             try:
                 async with batches:
                     result = await run.actor.run(batches)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                # What a model raises is its run's failure, whatever it is; a real cancel is passed on.
+                if _is_cancel(error) and anyio.current_effective_deadline() == -float("inf"):
+                    raise
                 run.crashed(error)
             else:
                 if isinstance(result, Answer):
                     run.end(Ending("completed", "answer", answer=result.text, forced=result.forced))
                 else:
                     run.end(Ending(result.status, result.reason))
-        run.agent_ended()
+            finally:
+                run.agent_ended()
 
     async def _execute(self, run: Run, batches: anyio.abc.ObjectReceiveStream[Batch]) -> None:
         assert run.executor is not None
@@ -269,7 +278,7 @@ class Supervisor:
             run.crashed(error)
 
     async def _watch(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
-        # It ends when the log closes. Cancelled from without it leaves the last facts to _wind_up.
+        # It ends when the log closes. Cancelled from without it leaves the last facts to the winding up.
         try:
             await watchdog.run(reader)
         except Exception as error:
@@ -278,7 +287,8 @@ class Supervisor:
 
     async def _until_end(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
         """Wait for an ending; time limits, deadlines of pause and cancel, and silence make one."""
-        clock = self.seams.clock
+        clock, executor = self.seams.clock, run.executor
+        assert executor is not None
         while run.ending is None:
             now = clock()
             if (left := run.time_left()) is not None and left <= 0:
@@ -289,7 +299,9 @@ class Supervisor:
                 run.end(Ending("stopped", "pause_expired"))
             else:
                 dues = [left, *(due - now for due in (run.after_turn_by, run.paused_until) if due is not None)]
-                wait = min(watchdog.due(), *(due for due in dues if due is not None))
+                dues.append(executor.overdue(now))
+                wait = min((watchdog.due(), *(due for due in dues if due is not None)))
+                run.wakes_at = now + wait
                 with anyio.move_on_after(wait) as timer:
                     await run.changed()
                 if timer.cancelled_caught:
@@ -330,8 +342,9 @@ class Supervisor:
 
     async def _close(self) -> None:
         """Cancel what is left and wait for the outcomes; name the calls that do not end."""
-        with anyio.CancelScope(shield=True):
-            left = list(self.runs.values())
+        left = list(self.runs.values())
+        grace = max((run.agent.limits.grace for run in left), default=0.0)
+        with anyio.CancelScope(shield=True), anyio.move_on_after(grace + CLOSING):
             for run in left:
                 run.cancel("supervisor_closed")
             for run in left:
@@ -349,7 +362,7 @@ class Supervisor:
             guards.append(Interval(profile.interval, wording))
         if any(tool.stable for tool in agent.tools.values()):
             guards.append(Duplicate(agent.tools, wording))
-        return [*guards, *(make() for make in self._guards)]
+        return [*guards, *(Guarded(make()) for make in self._guards)]
 
     def _provider_of(self, agent: Agent) -> Provider:
         key = str(getattr(agent.model, "provider", None) or f"model:{agent.model.name}")
@@ -367,7 +380,6 @@ class Supervisor:
             raise SpawnRefused(f"this run has started {MAX_CHILDREN} sub-agents already, which is all it may")
 
     def _loop_blocked(self, seconds: float, frame: str) -> None:
-        reports.report("loop_blocked", seconds=round(seconds, 3), frame=frame)
         now = self.seams.clock()
         for run in self.runs.values():
             if run.executor is None or run.log.closed:
@@ -377,10 +389,14 @@ class Supervisor:
                 run.log.append(LoopBlocked, seconds=seconds, frame=frame)
 
 
-def _grips_above(parent: Run | None) -> frozenset[int]:
+def _grips_above(parent: Run | None) -> frozenset[Grip]:
     """The grips of the calls within which this code runs: what a sub-agent does never waits for its own caller."""
     if parent is None:
         return frozenset()
     here = HERE.get(None)
     grip = parent.executor.grip_of(here.call_id) if here is not None and parent.executor is not None else None
-    return parent.grips_above | ({id(grip)} if grip is not None else set())
+    return parent.grips_above | ({grip} if grip is not None else set())
+
+
+def _is_cancel(error: BaseException) -> bool:
+    return isinstance(error, anyio.get_cancelled_exc_class())

@@ -20,6 +20,8 @@ from .seams import Seams
 
 MAX_THREADS = 40
 MAX_ABANDONED = 8
+WAIT = 60.0
+"""Seconds that a call waits for a thread; its own time begins when it has one."""
 
 
 class NoThread(Exception):
@@ -65,23 +67,30 @@ class Threads:
         self.abandoned: set[Job] = set()
 
     async def run(
-        self, function: Callable[[], Any], context: contextvars.Context, on_abandon: Callable[[Job], None]
+        self,
+        function: Callable[[], Any],
+        context: contextvars.Context,
+        on_start: Callable[[], None],
+        on_abandon: Callable[[Job], None],
     ) -> Any:
-        """Run ``function`` in a thread and return its value or raise its error.
+        """Run ``function`` in a thread and return its value or raise its error. ``on_start`` is called when a thread
+        has it.
 
         On cancellation the thread is abandoned: ``on_abandon`` gets the job, whose ``on_end`` is called in the loop
-        when the thread does end. Raises :class:`NoThread` if too many threads are abandoned already.
+        when the thread does end. Raises :class:`NoThread` if too many threads are abandoned already, or none comes
+        free in time; calls that are at work when the cap is reached may still go beyond it.
         """
-        if len(self.abandoned) >= self._max_abandoned:
-            raise NoThread(f"{len(self.abandoned)} earlier calls never ended and hold their threads")
-        async with self._free:
+        self._check_abandoned()
+        with anyio.move_on_after(WAIT) as waited:
+            await self._free.acquire()
+        if waited.cancelled_caught:
+            raise NoThread(f"none of {self._limit} threads came free within {WAIT:g} s")
+        try:
+            self._check_abandoned()
             job = Job(function, context)
             with self._seams.outside_work():
-                self._jobs.put(job)
-                if self._idle:
-                    self._idle -= 1
-                else:
-                    self._spawn()
+                self._hand_over(job)
+                on_start()
                 try:
                     await job.finished.wait()
                 except BaseException:
@@ -90,9 +99,26 @@ class Threads:
                         self.abandoned.add(job)
                         on_abandon(job)
                     raise
+        finally:
+            self._free.release()
         if job.error is not None:
             raise job.error
         return job.value
+
+    def _check_abandoned(self) -> None:
+        if len(self.abandoned) >= self._max_abandoned:
+            raise NoThread(f"{len(self.abandoned)} earlier calls never ended and hold their threads")
+
+    def _hand_over(self, job: Job) -> None:
+        """To an idle thread or a new one; a job that nobody will take is never put into the queue."""
+        if self._idle:
+            self._idle -= 1
+        else:
+            try:
+                self._spawn()
+            except RuntimeError as error:
+                raise NoThread(f"no thread could be started: {error}") from error
+        self._jobs.put(job)
 
     def close(self) -> None:
         """Let idle threads end. Those at work end with their job."""
@@ -101,8 +127,8 @@ class Threads:
             self._jobs.put(None)
 
     def _spawn(self) -> None:
+        threading.Thread(target=self._work, name=f"watchkeeper-tool-{self.alive + 1}", daemon=True).start()
         self.alive += 1
-        threading.Thread(target=self._work, name=f"watchkeeper-tool-{self.alive}", daemon=True).start()
 
     def _work(self) -> None:
         while True:

@@ -48,8 +48,16 @@ class FromThreads:
             else:
                 self._run._waiters.append(future)
 
+        def forget() -> None:
+            if future in self._run._waiters:
+                self._run._waiters.remove(future)
+
         self._post(register)
-        return future.result(timeout)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            self._run.seams.post(forget)
+            raise
 
     def _ask(self, function: Callable[[], T]) -> concurrent.futures.Future[T]:
         future: concurrent.futures.Future[T] = concurrent.futures.Future()

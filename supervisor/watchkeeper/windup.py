@@ -30,13 +30,15 @@ async def wind_up(run: Run) -> None:
             child.cancel("parent_ended", run.mode if run.mode == "kill" else "now")
         await _join(run, executor)
         names = executor.abandon()
+    if run.actor is not None:
+        run.actor.charge_open()
     run.settle_rest(f"the run was ended first ({ending.reason})")
     cancel_seconds = None
     if run.cancelled_at is not None:
         cancel_seconds = run.seams.clock() - run.cancelled_at
         log.append(CancelConfirmed, seconds=cancel_seconds, abandoned=tuple(names))
     log.append(RunEnding, status=ending.status, reason=ending.reason)
-    run.move_to("ending")
+    run.move("ending")
     _drain(run)
     outcome = _outcome(run, ending, cancel_seconds)
     log.append(RunEnded, outcome=outcome)
@@ -103,10 +105,14 @@ def last_resort(run: Run, cause: str) -> None:
             cause=cause,
             history=run.history.messages(),
         )
-        if not run.log.closed:
-            run.log.append(RunEnded, outcome=outcome)
+        try:
+            if not run.log.closed:
+                run.log.append(RunEnded, outcome=outcome)
+        except Exception as error:
+            reports.report("end_record_failed", run=run.id, cause=failures.full_text(error))
+        finally:
             run.log.close()
-        run.finished(outcome)
+            run.finished(outcome)
 
 
 def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:

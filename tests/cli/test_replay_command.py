@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from serving import served
 from watchkeeper.cli import main
 from watchkeeper.cli import recordings as reading
 from watchkeeper.messages import Nudged, RunStarted, Stopped, decode_event, encode_event
+from watchkeeper.profiles import PROFILES
 from watchkeeper.testing.server import CallTools, Say
 
 LOOP = [step(args={"n": 1}, result="first"), *[step("ask", {"q": "?"})] * 12]
@@ -186,6 +188,36 @@ class TestOwnLogs:
         assert (row["nudged_at"], row["blocked_at"], row["stopped_at"], row["calls_saved"]) == (2, 4, 7, 0)
         assert "differs" not in row
         assert summary["differing"] == 0
+
+    @pytest.mark.parametrize("profile", sorted(PROFILES))
+    def test_equal_facts_give_equal_verdicts(
+        self, profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Batches of every kind of call, good and bad: judged anew they lead to what the watchdog said then."""
+        pool: list[tuple[str, dict[str, Any]]] = [
+            ("read_file", {"path": "no.txt"}),
+            ("read_file", {"path": "../outside"}),
+            ("read_file", {"colour": "red"}),
+            ("write_file", {"path": "b.txt", "content": "z"}),
+            ("calculate", {"expression": "1 / 0"}),
+            ("calculate", {"expression": "1 + 1"}),
+            ("sing", {}),
+        ]
+        for seed in range(4):
+            chance = random.Random(seed)
+            some = chance.sample(pool, chance.randint(1, 3))
+
+            def script(body: Any, n: int, chance: random.Random = chance, some: Any = some) -> CallTools:
+                return CallTools(*(chance.choice(some) for _ in range(chance.choice([1, 1, 2, 3]))))
+
+            file = tmp_path / f"{seed}.jsonl"
+            with served(script) as server:
+                more = ["--tools", "files,calc", "--root", str(tmp_path), "--profile", profile, "--events", str(file)]
+                assert main(["run", "x", "--model", "m", "--base-url", server.base_url, *more]) in (3, 6)
+            capsys.readouterr()
+            row, summary = rows(capsys, file)
+            assert "differs" not in row, row
+            assert summary["differing"] == 0
 
     def test_differences_are_named(self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         capsys.readouterr()

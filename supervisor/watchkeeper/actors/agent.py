@@ -77,6 +77,7 @@ class AgentActor:
         self._finishing: str | None = None
         self._finish_left = agent.limits.finish_turns
         self._called = False
+        self._open_hold: Hold | None = None
         self.usage = Usage()
         self.turns = 0
         self.rejected: list[str] = []
@@ -141,11 +142,9 @@ class AgentActor:
             fired["finish"] = near
         if self._finishing is None and fired:
             reason = fired[strongest(fired) or "finish"]
-            if reason == "calls" and agent.profile.on_limit == "hand_over":
-                return End("handed_over", "calls")
             self._finishing = reason
-            if not self._finish_left:
-                return End("stopped", reason)
+            if not self._finish_left or (reason == "calls" and agent.profile.on_limit == "hand_over"):
+                return self._limit(reason)
             self._log.append(Reminded, text=self._wording.answer_now(_WHY[reason]).text, about=f"finish_{reason}")
         elif self._finishing is not None and not self._finish_left:
             return self._limit(self._finishing)
@@ -232,25 +231,25 @@ class AgentActor:
         deadline = self._run.deadline()
 
         async def attempt(number: int) -> Reply | End:
-            await self._wait_for_provider(deadline)
+            ticket = await self._wait_for_provider(deadline)
             estimate = self._estimate()
             hold = self._hold(estimate)
             if isinstance(hold, End):
-                self._provider.released(self._run.seams.clock())
+                self._provider.released(self._run.seams.clock(), ticket=ticket)
                 return hold
-            max_tokens = int(hold.amounts["tokens"]) - estimate
-            request = self._request(tools_off, max_tokens)
-            log.append(
-                ModelRequested,
-                model=agent.model.name,
-                attempt=number,
-                messages=len(request.messages),
-                input_estimate=estimate,
-                max_tokens=max_tokens,
-                tool_choice=request.tool_choice,
-            )
             began = self._run.seams.clock()
             try:
+                max_tokens = int(hold.amounts["tokens"]) - estimate
+                request = self._request(tools_off, max_tokens)
+                log.append(
+                    ModelRequested,
+                    model=agent.model.name,
+                    attempt=number,
+                    messages=len(request.messages),
+                    input_estimate=estimate,
+                    max_tokens=max_tokens,
+                    tool_choice=request.tool_choice,
+                )
                 reply = await ask(
                     agent.model,
                     request,
@@ -263,17 +262,17 @@ class AgentActor:
                 )
             except ModelError as error:
                 now = self._run.seams.clock()
-                self._provider.failed(now, error.kind, error.retry_after)
-                self._charge(hold, None, began)
+                self._provider.failed(now, error.kind, error.retry_after, ticket=ticket)
+                self._charge(hold, None)
                 if error.retryable:
                     raise Again(error, error.retry_after) from error
                 raise GivingUp(error) from error
             except BaseException:
-                self._provider.released(self._run.seams.clock())
-                self._charge(hold, None, began)
+                self._provider.released(self._run.seams.clock(), ticket=ticket)
+                self._charge(hold, None)
                 raise
             self._provider.succeeded(self._run.seams.clock())
-            over = self._charge(hold, reply.usage, began)
+            over = self._charge(hold, reply.usage)
             self._learn(reply.usage, estimate)
             log.append(
                 ModelReplied,
@@ -301,13 +300,14 @@ class AgentActor:
             on_retry=self._retried,
         )
 
-    async def _wait_for_provider(self, deadline: float) -> None:
-        """Wait for the rate limiter and the breaker that all runs of a provider share."""
+    async def _wait_for_provider(self, deadline: float) -> int:
+        """Wait for the rate limiter and the breaker that all runs of a provider share; the ticket of the attempt."""
         clock = self._run.seams.clock
         while (wait := self._provider.admit(clock())) > 0:
             if clock() + wait >= deadline:
                 raise GivingUp(ModelError("overloaded", f"the provider is not to be asked for another {wait:.0f} s"))
             await anyio.sleep(wait)
+        return self._provider.ticket
 
     def _probe_answered(self) -> None:
         """The provider speaks again: a probe that was let through need not come to its end for others to follow."""
@@ -325,10 +325,19 @@ class AgentActor:
         if isinstance(hold, Short):
             return End("stopped", hold.dimension)
         self._log.append(Held, amounts=hold.amounts, held=hold.id)
+        self._open_hold = hold
         return hold
 
-    def _charge(self, hold: Hold, usage: Usage | None, began: float) -> dict[str, float]:
-        """Settle a hold: at what was used, or in full where nobody says what was."""
+    def charge_open(self) -> None:
+        """At the end: a request that would not let go is charged at its hold."""
+        if self._open_hold is not None:
+            self._charge(self._open_hold, None)
+
+    def _charge(self, hold: Hold, usage: Usage | None) -> dict[str, float]:
+        """Settle a hold: at what was used, or in full where nobody says what was. Once: a late reply costs no more."""
+        if not hold.open:
+            return {}
+        self._open_hold = None
         estimated = usage is None or not usage.total
         spent = hold.amounts["tokens"] if usage is None or not usage.total else float(usage.total)
         over = self._budget.settle(hold, {"tokens": spent})

@@ -14,7 +14,7 @@ import anyio.abc
 import anyio.lowlevel
 import msgspec
 
-from .. import failures, outputs
+from .. import failures, outputs, reports
 from ..admission import Admission, Slot
 from ..arguments import MAX_CHARACTERS
 from ..current import HERE, Here
@@ -112,34 +112,63 @@ class Executor:
                 for slot in slots:
                     if not slot.waits and not slot.settled:
                         self._make_ready(slot)
-                self._workers += 1
-                await self._work()  # the first worker; it starts others as soon as a call of its waits
-                await self._settled.wait()
-            if self._productive:
-                self._log.append(EvidenceFound, calls=tuple(self._productive))
-                self._productive.clear()
+                self._spawn()
+            else:
+                self._all_settled()
+            await self._settled.wait()
             batch.done.set()
+
+    def _all_settled(self) -> None:
+        if self._productive:
+            self._log.append(EvidenceFound, calls=tuple(self._productive))
+            self._productive.clear()
+        self._settled.set()
+        self._check_quiet()
 
     def cancel(self, why: str) -> None:
         """Stop: what has not started gets ``not_run`` at once, what runs is cancelled. Idempotent, never waits."""
         self._why = why
         self._ready.clear()
-        for slot in list(self._open.values()):
-            if slot.started is None:
-                self._settle(slot, self._results.not_run(slot, f"the run was ended first ({why})"))
         for scope in list(self._scopes):
             scope.cancel()
+        for slot in list(self._open.values()):
+            if slot.started is None:
+                try:
+                    settlement = self._results.not_run(slot, f"the run was ended first ({why})")
+                except Exception as error:  # a host's wording: the end must not depend on it
+                    settlement = self._results.crashed(slot, error)
+                self._settle(slot, settlement)
 
     def abandon(self) -> list[str]:
         """Give up on what still runs: each gets ``abandoned`` and is named with where it is. Returns the names."""
-        names = []
+        return [self._give_up(slot) for slot in list(self._open.values())]
+
+    def overdue(self, now: float) -> float | None:
+        """Give up on calls that did not stop at their deadline, a grace period after it, so that the run goes on.
+        Returns the seconds until it is worth looking again; None if nothing has a deadline."""
+        grace = self._run.agent.limits.grace
+        soonest: float | None = None
         for slot in list(self._open.values()):
-            frame = slot.job.frame() if slot.job is not None else frame_of(slot.coroutine)
-            names.append(f"{slot.tool.name} at {frame or 'an unknown place'}")
-            slot.grip = slot.grip or self._grip(slot)
-            self._locks.abandon(slot.grip)
-            self._settle(slot, self._results.abandoned(slot, frame))
-        return names
+            if slot.deadline is None:
+                continue
+            left = slot.deadline + grace - now
+            if left <= 0:
+                # Its worker is gone with it: another one may take its place.
+                slot.lost = True
+                self._workers -= 1
+                name = self._give_up(slot)
+                reports.report("call_abandoned", run=self._run.id, call=name)
+                self._spawn()
+            elif soonest is None or left < soonest:
+                soonest = left
+        return soonest
+
+    def _give_up(self, slot: Slot) -> str:
+        frame = slot.job.frame() if slot.job is not None else frame_of(slot.coroutine)
+        slot.grip = slot.grip or self._grip(slot)
+        self._locks.abandon(slot.grip)
+        self._settle(slot, self._results.abandoned(slot, frame))
+        return f"{slot.tool.name} at {frame or 'an unknown place'}"
 
     @property
     def at_rest(self) -> bool:
@@ -296,6 +325,7 @@ class Executor:
     async def _work(self) -> None:
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
+            lost = False
             try:
                 count = 0
                 while self._ready and not scope.cancel_called and self._why is None:
@@ -304,14 +334,18 @@ class Executor:
                         await self._call(slot, scope)
                     except Exception as error:
                         self._crashed(slot, error)
+                    if slot.lost:
+                        lost = True
+                        return
                     count += 1
                     if count % CHECKPOINT == 0:
                         await anyio.lowlevel.checkpoint()
                         await self._log.caught_up()
             finally:
                 self._scopes.discard(scope)
-                self._workers -= 1
-                self._check_quiet()
+                if not lost:
+                    self._workers -= 1
+                    self._check_quiet()
         self._spawn()
 
     def _crashed(self, slot: Slot, error: Exception) -> None:
@@ -341,7 +375,7 @@ class Executor:
             self._raised(slot, failure)
         else:
             self._settle(slot, self._results.finished(slot, value))
-        if slot.deadline is not None and not scope.cancel_called:
+        if not scope.cancel_called and scope.deadline != float("inf"):
             scope.deadline = float("inf")
 
     def _attempt(self, slot: Slot, scope: anyio.CancelScope, attempt: int) -> Awaitable[Any]:
@@ -360,9 +394,9 @@ class Executor:
         return in_context(context, slot.coroutine, suspended)
 
     async def _in_thread(self, slot: Slot, context: contextvars.Context, suspended: Callable[[], None]) -> Any:
-        suspended()
+        self._spawn()
         function = partial(slot.tool.function, **slot.values)
-        value = await self._threads.run(function, context, partial(self._abandoned_thread, slot))
+        value = await self._threads.run(function, context, suspended, partial(self._abandoned_thread, slot))
         return await in_context(context, awaiting(value), suspended) if inspect.isawaitable(value) else value
 
     def _suspended(self, slot: Slot, scope: anyio.CancelScope) -> None:
@@ -374,6 +408,8 @@ class Executor:
             # In this order: when the scope's time is up, so is the call's, and it is not taken for a cancel.
             slot.deadline = self._clock() + slot.tool.timeout
             scope.deadline = anyio.current_time() + slot.tool.timeout
+            if slot.deadline + self._run.agent.limits.grace < self._run.wakes_at:
+                self._run.notify()
         self._spawn()
 
     def _abandoned_thread(self, slot: Slot, job: Job) -> None:
@@ -410,6 +446,8 @@ class Executor:
             )
         except Transient as last:
             self._settle(slot, self._results.failed(slot, last, tries - 1))
+        except NoThread as none:
+            self._settle(slot, self._results.not_run(slot, str(none), error="no_thread", by="threads"))
         except KeyboardInterrupt:
             raise
         except BaseException as other:  # as in _call
@@ -474,8 +512,7 @@ class Executor:
                     self._make_ready(dependent)
             self._spawn()
         if not self._open:
-            self._settled.set()
-            self._check_quiet()
+            self._all_settled()
 
     def _share(self, slot: Slot, first: Slot, settlement: Settlement) -> None:
         if slot.settled:

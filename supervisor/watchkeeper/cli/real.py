@@ -49,7 +49,7 @@ STEPS = 12
 REPLY = 160
 RUN = 120.0
 """Seconds that one run may take."""
-PATIENCE = 300.0
+PATIENCE = 270.0
 """Seconds for all tasks: one that would probably pass that, going by those before it, is left out."""
 TIMEOUTS = Timeouts(first_chunk=180.0, idle=60.0, total=300.0)
 
