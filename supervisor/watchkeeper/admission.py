@@ -58,6 +58,13 @@ class Slot(Proposal):
         self.coroutine: Coroutine[Any, Any, Any] | None = None
         self.job: Job | None = None
 
+    def fresh_values(self) -> dict[str, Any]:
+        """The arguments as they were admitted, untouched by whoever had them since."""
+        try:
+            return msgspec.structs.asdict(msgspec.json.decode(self.arguments, type=self.tool.arguments_type))
+        except (ValueError, TypeError):  # types that JSON does not bring back: as they are
+            return self.values
+
 
 class Admission:
     """Finds the tool, fits the arguments, asks the guards."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 
 import msgspec
@@ -73,7 +74,7 @@ class Situation(msgspec.Struct, frozen=True):
 
 def decide(reply: Reply, situation: Situation, tries: Tries, wording: Wording) -> Decision:
     """Decide on a reply. Counts in ``tries`` what it sends back."""
-    if reply.finish in WITHHELD and not reply.calls:
+    if reply.finish in WITHHELD:
         return End("stopped", "filtered")
     if reply.finish == "length":
         return _cut(tries, wording)
@@ -116,18 +117,30 @@ def _cut(tries: Tries, wording: Wording) -> Decision:
 
 
 def unparsed_call(text: str, tools: Collection[str]) -> str | None:
-    """The tool that a text seems to call as JSON or markup instead of as a tool call; None for ordinary text."""
-    stripped = text.strip().strip("`").strip()
-    if stripped.startswith("json"):
-        stripped = stripped[4:].strip()
-    for opening in ("<tool_call>", "<function_call>", "[TOOL_CALLS]"):
-        if opening in stripped[:2000]:
-            stripped = stripped[stripped.index(opening) + len(opening) :].split("</", 1)[0].strip()
-            break
-    if not stripped.startswith(("{", "[")):
-        return None
+    """The tool that a text seems to call as JSON, markup or code instead of as a tool call; None for ordinary text."""
+    shown = text[:20_000]
+    for match in _NAMED.finditer(shown):
+        if (name := match[1] or match[2]) in tools:
+            return name
+    whole = _CALL.fullmatch(shown.strip().strip("`").strip())
+    if whole is not None and whole[1] in tools:
+        return whole[1]
+    places = [match.end() for match in _OPENING.finditer(shown)]
+    if shown.lstrip().startswith(("{", "[")):
+        places.insert(0, 0)
+    return next((name for place in places[:8] if (name := _json_call(shown[place:], tools)) is not None), None)
+
+
+_NAMED = re.compile(r"<function=([\w.-]{1,64})>|<invoke name=\"([\w.-]{1,64})\"")
+_CALL = re.compile(r"(?:tool_code\s+|print\()?([A-Za-z_][\w-]{0,63})\((?:[^()]|\([^()]*\))*\)\)?;?")
+_OPENING = re.compile(
+    r"<tool_call>|<function_call>|\[TOOL_CALLS\]|<\|python_tag\|>|```(?:json|tool_call|tool_code)?\s*\n?"
+)
+
+
+def _json_call(text: str, tools: Collection[str]) -> str | None:
     try:
-        value, _ = json.JSONDecoder().raw_decode(stripped[:20_000])
+        value, _ = json.JSONDecoder().raw_decode(text.lstrip())
     except (ValueError, RecursionError):
         return None
     if isinstance(value, list) and value:

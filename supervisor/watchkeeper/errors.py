@@ -32,7 +32,8 @@ class Transient(WatchkeeperError):
 
     def __init__(self, message: str = "temporarily unavailable", *, retry_after: float | None = None) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
+        usable = isinstance(retry_after, int | float) and 0 <= retry_after < float("inf")
+        self.retry_after = retry_after if usable else None
 
 
 class ToolError(WatchkeeperError):

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from .errors import ToolError, Transient
 
+HOSTILE = (Exception, SystemExit, GeneratorExit)
+"""What the methods of a foreign object may raise when it is shown."""
 SHOWN = 300
 """Characters of an exception's text that a model may read."""
 
@@ -22,9 +24,7 @@ def leaf(failure: BaseException) -> BaseException:
 
 def holds(failure: BaseException, kind: type[BaseException]) -> bool:
     """The failure, or one inside its nested groups, is of that kind."""
-    if isinstance(failure, BaseExceptionGroup):
-        return any(holds(one, kind) for one in failure.exceptions)
-    return isinstance(failure, kind)
+    return any(isinstance(one, kind) for one in _leaves(failure))
 
 
 def is_timeout(failure: BaseException) -> bool:
@@ -44,7 +44,7 @@ def describe(failure: BaseException, hint: str | None) -> tuple[str, str, str | 
 def short(failure: BaseException) -> str:
     try:
         text = str(failure).strip()
-    except Exception:
+    except HOSTILE:
         return ""
     line = text.partition("\n")[0]
     return line if len(line) <= SHOWN else line[:SHOWN] + "…"
@@ -58,7 +58,7 @@ def full_text(failure: BaseException) -> str:
             return text
         head = LONGEST // 4
         return f"{text[:head]}\n[… {len(text) - LONGEST} characters left out …]\n{text[head - LONGEST :]}"
-    except Exception as error:
+    except HOSTILE as error:
         return f"{type(failure).__name__} (its traceback cannot be shown: {type(error).__name__})"
 
 

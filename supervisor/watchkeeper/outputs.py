@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from .failures import HOSTILE
 from .tools import ToolOutput
 
 MAX_DETAIL = 20_000
@@ -24,6 +25,14 @@ class Rendered(msgspec.Struct, frozen=True, gc=False):
 
 
 def render(value: Any, limit: int) -> Rendered:
+    """As :func:`_render`; a value whose own methods fail is named instead of shown."""
+    try:
+        return _render(value, limit)
+    except HOSTILE as error:
+        return Rendered(f"(a {type(value).__name__} that cannot be shown: {type(error).__name__})", False, None, 0)
+
+
+def _render(value: Any, limit: int) -> Rendered:
     """What a tool returned, in at most ``limit`` characters and a note of what was cut.
 
     Never raises: what cannot be encoded is shown as text. Productive is what is not empty, unless the tool says
@@ -34,7 +43,7 @@ def render(value: Any, limit: int) -> Rendered:
     error: str | None = None
     productive: bool | None = None
     if isinstance(value, ToolOutput):
-        productive, error, value = value.productive, value.error, value.content
+        productive, value, error = value.productive, value.content, value.error and str(value.error)
     whole = text(value)
     if productive is None:
         productive = not _empty(value) and bool(whole) and not whole.isspace()
@@ -60,10 +69,10 @@ def text(value: Any) -> str:
         found = _encode(value).decode()
         # A date, a path: as text, not as a JSON string.
         return str(msgspec.json.decode(found)) if found.startswith('"') else found
-    except Exception:
+    except HOSTILE:
         try:
             return str(value)
-        except Exception as error:
+        except HOSTILE as error:
             return f"(a {type(value).__name__} that cannot be shown: {type(error).__name__})"
 
 

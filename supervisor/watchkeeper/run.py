@@ -41,7 +41,7 @@ from .messages import (
 from .model import CallDelta, TextDelta
 from .seams import Seams
 from .states import State
-from .threadsafe import FromThreads
+from .threadsafe import FromThreads, check_cancel, check_pause, check_steer
 
 if TYPE_CHECKING:
     from .actors.agent import AgentActor
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MODES: tuple[Mode, ...] = ("after_turn", "now", "kill")
 AFTER_TURN = 120.0
 """Seconds that a turn gets to end after ``cancel(mode="after_turn")`` before it becomes ``now``."""
 
@@ -130,6 +131,7 @@ class Run:
         self.actor: AgentActor | None = None
         self.executor: Executor | None = None
         self.judge: Judge | None = None
+        self.tasks: anyio.abc.TaskGroup | None = None
         self.agent_scope: anyio.CancelScope | None = None
         self.agent_at_rest = False
         self.watchdog: Watchdog | None = None
@@ -215,6 +217,7 @@ class Run:
         Raises :class:`RunEndedError` if the run has ended or is about to.
         """
         self._must_live("take a message")
+        check_steer(text)
         self.steers.append(text)
 
     def pause(self, reason: str = "paused", *, seconds: float | None = None) -> None:
@@ -225,6 +228,7 @@ class Run:
         if self._unpaused is not None:
             return
         seconds = self.agent.limits.pause if seconds is None else seconds
+        check_pause(seconds)
         self._paused_at = self.seams.clock()
         self.paused_until = self._paused_at + seconds
         self._unpaused = anyio.Event()
@@ -258,13 +262,13 @@ class Run:
         The first reason wins; a later call can only raise the mode. Returns False if the run has ended already.
         Sub-agents are cancelled with it.
         """
+        check_cancel(reason, mode)
         if self.outcome is not None or self.state in ("ending", "ended"):
             if mode == "kill" and self.mode != "kill":
                 self.mode = "kill"
                 self.notify()
             return False
-        order: tuple[Mode, ...] = ("after_turn", "now", "kill")
-        if self.mode is not None and order.index(mode) <= order.index(self.mode):
+        if self.mode is not None and MODES.index(mode) <= MODES.index(self.mode):
             return True
         self.mode = mode
         now = self.seams.clock()

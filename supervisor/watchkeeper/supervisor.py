@@ -12,7 +12,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from . import failures, plugins
+from . import failures, plugins, reports
 from .actors.agent import AgentActor
 from .actors.executor import Batch, Executor
 from .actors.watchdog import Watchdog
@@ -50,6 +50,8 @@ from .wording import Wording
 
 CLOSING = 10.0
 """Seconds beyond the longest grace period that leaving waits for outcomes: each of them comes long before."""
+ROUNDS = 3
+"""Rounds of the loop within which a cancel from without has reached all tasks of the supervisor."""
 MAX_DEPTH = 2
 MAX_CHILDREN = 10
 """Sub-agents that one root run may ever start, at any depth."""
@@ -99,6 +101,8 @@ class Supervisor:
         self._context: AbstractAsyncContextManager[Supervisor] | None = None
 
     async def __aenter__(self) -> Self:
+        if self._tasks is not None:
+            raise ConfigurationError("this supervisor is open already; make another one")
         self._context = self._open()
         await self._context.__aenter__()
         return self
@@ -128,6 +132,7 @@ class Supervisor:
         """
         if self._tasks is None:
             raise SupervisorClosed("the supervisor is not open: use it as 'async with Supervisor() as supervisor:'")
+        _check_start(task, history)
         if parent is not None:
             self._check_spawn(parent)
             if parent.executor is not None:
@@ -160,21 +165,49 @@ class Supervisor:
     # -- a run from start to end -------------------------------------------------------------------------------------
 
     async def _drive(self, run: Run) -> None:
+        """Host the run: its tasks are in a group of their own, so that what breaks one breaks no other run.
+
+        The outcome is published inside the group; leaving it waits for calls that did not stop.
+        """
         try:
-            if await self._let_in(run):
-                await self._perform(run)
-        except anyio.get_cancelled_exc_class():
-            run.end(Ending("cancelled", "supervisor_closed"))
-            raise
-        except Exception as error:
-            run.crashed(error)
-        finally:
-            with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as run.tasks:
                 try:
-                    await wind_up(run)
-                except Exception as error:  # a defect of ours, or of a host's wording: nobody may wait for ever
-                    last_resort(run, failures.full_text(error))
-            self._let_out(run)
+                    if await self._let_in(run):
+                        await self._perform(run, run.tasks)
+                except anyio.get_cancelled_exc_class():
+                    if await self._cancelled_from_without():
+                        run.end(Ending("cancelled", "supervisor_closed"))
+                    else:
+                        run.crashed(RuntimeError("a call or a model left a cancel scope or a task group open"))
+                    raise
+                except Exception as error:
+                    run.crashed(error)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        try:
+                            await wind_up(run)
+                        except Exception as error:  # a defect of ours, or of a host's: nobody may wait for ever
+                            last_resort(run, failures.full_text(error))
+                    self._let_out(run)
+        except KeyboardInterrupt:
+            raise
+        except BaseExceptionGroup as group:
+            if failures.holds(group, KeyboardInterrupt):
+                raise
+            reports.report("run_broken", run=run.id, cause=failures.full_text(group))
+
+    async def _cancelled_from_without(self) -> bool:
+        """Who is cancelled cannot see by whom: the sentinel, which no run's group can reach, tells it apart."""
+        with anyio.CancelScope(shield=True):
+            for _ in range(ROUNDS):
+                await anyio.lowlevel.checkpoint()
+        return self._cancelled
+
+    async def _stand_sentinel(self) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._cancelled = True
 
     async def _let_in(self, run: Run) -> bool:
         """Wait in the queue for a place; sub-agents have that of their root. False if it was ended meanwhile."""
@@ -192,10 +225,9 @@ class Supervisor:
             self._inside.add(following)
             following.notify()
 
-    async def _perform(self, run: Run) -> None:
+    async def _perform(self, run: Run, tasks: anyio.abc.TaskGroup) -> None:
         """Wire the three actors and start them, then wait until something ends the run."""
-        agent, log, tasks = run.agent, run.log, self._tasks
-        assert tasks is not None
+        agent, log = run.agent, run.log
         profile = agent.profile
         log.begin()
         run.began = log.began
@@ -314,6 +346,7 @@ class Supervisor:
         self.seams.bind()
         self._locks = Locks()
         self._threads = Threads(self.seams)
+        self._cancelled = False
         self._inside: set[Run] = set()
         self._queue: deque[Run] = deque()
         monitor = (
@@ -324,6 +357,7 @@ class Supervisor:
         failure: BaseException | None = None
         try:
             async with anyio.create_task_group() as self._tasks:
+                self._tasks.start_soon(self._stand_sentinel)
                 if monitor is not None:
                     monitor.start()
                 try:
@@ -400,3 +434,15 @@ def _grips_above(parent: Run | None) -> frozenset[Grip]:
 
 def _is_cancel(error: BaseException) -> bool:
     return isinstance(error, anyio.get_cancelled_exc_class())
+
+
+def _check_start(task: object, history: Sequence[object]) -> None:
+    if not isinstance(task, str):
+        raise ConfigurationError(f"the task must be a str, not {type(task).__name__}")
+    if isinstance(history, str) or not isinstance(history, Iterable):
+        raise ConfigurationError(f"history must be messages (Outcome.history), not {type(history).__name__}")
+    for place, message in enumerate(history):
+        if not isinstance(message, Message) or not isinstance(message.content, str):
+            raise ConfigurationError(
+                f"history[{place}] is not a watchkeeper.Message with text; hand over Outcome.history, or make Messages"
+            )

@@ -101,6 +101,9 @@ class Threads:
                     raise
         finally:
             self._free.release()
+        if isinstance(job.error, KeyboardInterrupt):
+            # Nobody can have meant this process: interrupts go to the main thread.
+            raise RuntimeError("the tool raised KeyboardInterrupt") from job.error
         if job.error is not None:
             raise job.error
         return job.value

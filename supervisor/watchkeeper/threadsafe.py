@@ -5,8 +5,9 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
+from . import failures, reports
 from .errors import RunEndedError
 from .messages import Mode, Outcome
 
@@ -23,15 +24,19 @@ class FromThreads:
         self._run = run
 
     def cancel(self, reason: str = "cancelled", mode: Mode = "now") -> None:
+        check_cancel(reason, mode)
         self._post(lambda: self._run.cancel(reason, mode))
 
     def pause(self, reason: str = "paused", *, seconds: float | None = None) -> None:
+        if seconds is not None:
+            check_pause(seconds)
         self._post(_if_alive(lambda: self._run.pause(reason, seconds=seconds)))
 
     def resume(self, reason: str = "") -> None:
         self._post(_if_alive(lambda: self._run.resume(reason)))
 
     def steer(self, text: str) -> None:
+        check_steer(text)
         self._post(_if_alive(lambda: self._run.steer(text)))
 
     def snapshot(self, timeout: float | None = 5.0) -> dict[str, Any]:
@@ -72,7 +77,13 @@ class FromThreads:
         return future
 
     def _post(self, function: Callable[[], Any]) -> None:
-        if not self._run.seams.post(function):
+        def contained() -> None:
+            try:
+                function()
+            except Exception as error:  # nobody is there to take it; in trio it would end everything
+                reports.report("call_from_thread_failed", run=self._run.id, cause=failures.full_text(error))
+
+        if not self._run.seams.post(contained):
             raise RunEndedError(f"run {self._run.id} cannot be reached: its event loop has ended")
 
 
@@ -84,3 +95,19 @@ def _if_alive(function: Callable[[], None]) -> Callable[[], None]:
             function()
 
     return guarded
+
+
+def check_cancel(reason: object, mode: object) -> None:
+    """Raises ``ValueError`` for what is no reason or no mode; so do the two below for theirs."""
+    if mode not in get_args(Mode) or not isinstance(reason, str):
+        raise ValueError(f"cancel takes a reason (str) and after_turn, now or kill; not {reason!r} and {mode!r}")
+
+
+def check_pause(seconds: object) -> None:
+    if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+        raise ValueError(f"pause takes seconds from 0 up, not {seconds!r}")
+
+
+def check_steer(text: object) -> None:
+    if not isinstance(text, str):
+        raise ValueError(f"steer takes a str, not {type(text).__name__}")

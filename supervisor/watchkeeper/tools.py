@@ -127,6 +127,11 @@ class Tool:
         self.required = frozenset(name for name, field in self.fields.items() if field.required)
 
     @property
+    def asks_arguments(self) -> bool:
+        """The effect of a call depends on its arguments."""
+        return self._effect_of is not None
+
+    @property
     def only_reads(self) -> bool:
         """True if no call of this tool can write, whatever its arguments."""
         return self._effect_of is None and not self.effect.writes
@@ -137,7 +142,7 @@ class Tool:
             return self.effect
         try:
             effect = self._effect_of(**arguments)
-        except Exception:
+        except (Exception, SystemExit, GeneratorExit):
             return WRITES
         return effect if isinstance(effect, Effect) else WRITES
 

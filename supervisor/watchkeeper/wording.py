@@ -219,6 +219,10 @@ class Wording:
             return "The run ends here; what was done so far is kept."
         if finding.detector in ("poll", "equal_any"):
             return "If you are waiting for something, wait once, with a deadline; otherwise go on with what is known."
+        if action == "block" and any(key.startswith("tool:") for key in finding.keys):
+            return (
+                f"{finding.tool} is blocked for now. Go another way, or give your best answer and say what is missing."
+            )
         if action == "block":
             return "That call is blocked from now on. Go another way, or give your best answer and say what is missing."
         if finding.detector == "arguments":

@@ -45,6 +45,8 @@ PER_MESSAGE = 8
 TOKENS_PER_CHARACTER = 0.4
 """Estimate of the first request; later ones use what the server counted."""
 MARGIN = 1.15
+MAX_USAGE = 10**9
+"""Tokens of one reply above which a report is not believed."""
 
 
 class AgentActor:
@@ -338,6 +340,8 @@ class AgentActor:
         if not hold.open:
             return {}
         self._open_hold = None
+        if usage is not None and not 0 <= min(usage.input_tokens, usage.output_tokens) <= usage.total < MAX_USAGE:
+            usage = None  # what cannot be is not a report
         estimated = usage is None or not usage.total
         spent = hold.amounts["tokens"] if usage is None or not usage.total else float(usage.total)
         over = self._budget.settle(hold, {"tokens": spent})

@@ -216,7 +216,7 @@ class Executor:
                 tool=call.tool,
                 arguments=call.arguments[:MAX_CHARACTERS],
             )
-            over = int(self._budget.limit("calls") or 0) if left is not None and admitted >= left else None
+            over = int(self._budget.limit("calls") or 0) if left is not None and admitted + 1 > left else None
             slot, result = self._admission.consider(
                 call, self._log.turn, self._clock(), tools_off=batch.tools_off, over_limit=over
             )
@@ -388,14 +388,18 @@ class Executor:
         context.run(HERE.set, Here(self._run, slot.call_id, tool.name, slot.key, attempt))
         slot.deadline = None
         suspended = partial(self._suspended, slot, scope)
+        # What an earlier attempt or an effect function has changed in the arguments is not what was admitted.
+        values = slot.values if attempt == 1 and not tool.asks_arguments else slot.fresh_values()
         if not tool.is_async:
-            return self._in_thread(slot, context, suspended)
-        slot.coroutine = tool.function(**slot.values)
+            return self._in_thread(slot, values, context, suspended)
+        slot.coroutine = tool.function(**values)
         return in_context(context, slot.coroutine, suspended)
 
-    async def _in_thread(self, slot: Slot, context: contextvars.Context, suspended: Callable[[], None]) -> Any:
+    async def _in_thread(
+        self, slot: Slot, values: dict[str, Any], context: contextvars.Context, suspended: Callable[[], None]
+    ) -> Any:
         self._spawn()
-        function = partial(slot.tool.function, **slot.values)
+        function = partial(slot.tool.function, **values)
         value = await self._threads.run(function, context, suspended, partial(self._abandoned_thread, slot))
         return await in_context(context, awaiting(value), suspended) if inspect.isawaitable(value) else value
 

@@ -106,7 +106,7 @@ class Replay:
         yield from (review for review, _ in open_runs.values())
 
     def _recorded(self, run: RecordedRun) -> Review:
-        review = Review(run.id, self._settings)
+        review = Review(run.id, self._settings, logged=False)
         review.outcome = run.outcome
         for event in events_of(run, polls=self._settings.polls, stable=self._settings.stable):
             review.observe(event)

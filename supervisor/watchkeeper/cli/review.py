@@ -88,43 +88,45 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Review:
-    """Feed it the events of one run, in order, then read what came of it."""
+    """Feed it the events of one run, in order, then read what came of it.
 
-    def __init__(self, run: str, settings: Settings) -> None:
+    ``logged``: the events are a log of ours, with the verdicts of its own watchdog.
+    """
+
+    def __init__(self, run: str, settings: Settings, *, logged: bool = True) -> None:
         self.run = run
         self.outcome = "unknown"
-        self.profile = "default"
         self.judgements: list[Judgement] = []
         self.calls = 0
         """Calls that were proposed."""
         self.saved = 0
         """Calls of the record that would not have been run."""
-        self.reused = 0
-        self.events = 0
         self._settings = settings
         self._judge: Judge | None = None
         self._guards: list[CallGuard] = []
         self._folds: dict[type[Event], list[Callable[[Any], None]]] = {}
         self._asked: set[str] = set()
         self._turned_away: dict[str, tuple[str, Refuse | Reuse]] = {}
+        self._positions: dict[str, int] = {}
         self._over = False
+        self._ended = False
         self._log_blocked = (0, "")
         self._logged: dict[tuple[int, str], str] = {}
         self._found_in_log: set[tuple[str, str, int]] = set()
         self._anew: dict[tuple[int, str], tuple[str, Finding]] = {}
-        self._is_log = False
+        self._is_log = logged
 
     def observe(self, event: Event) -> None:
         """One event. The log's own verdicts are kept to be compared; they decide nothing."""
-        self.events += 1
-        kind = type(event)
-        if kind is Unknown:
+        if type(event) is Unknown:
             return
         if isinstance(event, RunStarted) or self._judge is None:
             self._begin(event if isinstance(event, RunStarted) else None)
         if isinstance(event, RunEnded):
             self.outcome = event.outcome.status
+            self._ended = True
         elif isinstance(event, CallProposed):
+            self._positions[event.call_id] = self.calls
             self.calls += 1
             self.saved += self._over
         elif isinstance(event, FindingMade | Nudged | Blocked | Stopped):
@@ -146,14 +148,17 @@ class Review:
         return None
 
     def differences(self) -> list[Difference]:
-        """Where the log's verdicts are not those judged anew; nothing for runs that were recorded elsewhere."""
+        """Where the log's verdicts are not those judged anew; nothing for runs that were recorded elsewhere.
+
+        A log without its end may lack its last verdicts: only those that it has are compared.
+        """
         if not self._is_log:
             return []
         found = []
         for (n, detector), (action, finding) in self._anew.items():
             logged = self._logged.get((n, detector))
-            if logged is None and _named(finding) in self._found_in_log:
-                continue  # it was seen, and nothing came of it because the run was ending already
+            if logged is None and (not self._ended or _named(finding) in self._found_in_log):
+                continue  # seen, but the run was ending already, or the log breaks off
             if logged != action:
                 found.append(Difference(n, detector, logged, action))
         for (n, detector), action in self._logged.items():
@@ -166,7 +171,6 @@ class Review:
     def _begin(self, event: RunStarted | None) -> None:
         settings = self._settings
         profile = settings.profile_of(event)
-        self.profile = profile.name
         wording = Wording()
         self._judge = Judge(profile.thresholds, mode=profile.mode, extra=settings.extra, wording=wording)
         self._guards = [Denied(profile.deny, wording)] if profile.deny else []
@@ -206,14 +210,14 @@ class Review:
             self._ask(event, result.call_id, result.tool, event.key, WRITES)
         self._asked.discard(result.call_id)
         guard, decision = self._turned_away.pop(result.call_id, ("", None))
+        position = self._positions.pop(result.call_id, self.calls - 1)
         if isinstance(decision, Refuse) and guard != BlockedGuard.name:
             pattern = f"refused: {decision.error}"
-            self._add(Judgement(self.calls - 1, "block", f"guard:{guard}", pattern, result.tool, event.n))
+            self.judgements.append(Judgement(position, "block", f"guard:{guard}", pattern, result.tool, event.n))
         if decision is None or result.kind in ("refused", "denied", "not_run") or result.reused_from is not None:
             return event
         self.saved += 1
         if isinstance(decision, Reuse):
-            self.reused += 1
             other = Result(
                 result.call_id,
                 result.tool,
@@ -238,8 +242,8 @@ class Review:
 
     def _rule(self, event: Event, finding: Finding, verdict: Verdict) -> None:
         self._anew[event.n, finding.detector] = (verdict.action, finding)
-        self._add(
-            Judgement(self.calls - 1, verdict.action, finding.detector, finding.pattern, finding.tool, event.n),
+        self.judgements.append(
+            Judgement(self.calls - 1, verdict.action, finding.detector, finding.pattern, finding.tool, event.n)
         )
         if verdict.action == "stop":
             self._over = True
@@ -256,13 +260,9 @@ class Review:
             for apply in self._folds.get(Blocked, ()):
                 apply(blocked)
 
-    def _add(self, judgement: Judgement) -> None:
-        self.judgements.append(judgement)
-
     # -- the log's own verdicts --------------------------------------------------------------------------------------
 
     def _note_log(self, event: FindingMade | Nudged | Blocked | Stopped) -> None:
-        self._is_log = True
         if isinstance(event, FindingMade):
             self._found_in_log.add(_named(event.finding))
         elif isinstance(event, Blocked):
@@ -276,7 +276,7 @@ class Review:
             self._logged[event.cause, detector] = "stop"
             if detector == "silence":  # its clock is not in the record: as the log has it
                 finding = event.verdict.finding
-                self._add(Judgement(self.calls - 1, "stop", detector, finding.pattern, None, event.n))
+                self.judgements.append(Judgement(self.calls - 1, "stop", detector, finding.pattern, None, event.n))
                 self._over = True
 
 
