@@ -418,9 +418,16 @@ async def test_values_whose_own_methods_fail_are_results() -> None:
     async def throw() -> Any:
         raise Unspeakable
 
-    steps = [call(("give", {}), ("throw", {})), say("done")]
-    outcome = await beside_a_bystander(Agent(scripted(*steps), [give, throw]))
-    assert [record.kind for record in outcome.calls] == ["finished", "failed"]
+    @tool(effect="reads")
+    async def nest() -> Any:
+        error: Exception = ValueError("x")
+        for _ in range(3000):
+            error = ExceptionGroup("g", [error])
+        raise error
+
+    steps = [call(("give", {}), ("throw", {}), ("nest", {})), say("done")]
+    outcome = await beside_a_bystander(Agent(scripted(*steps), [give, throw, nest]))
+    assert [record.kind for record in outcome.calls] == ["finished", "failed", "failed"]
 
 
 @pytest.mark.parametrize("usage", [(-5, 3), (10**40, 1), (0, 0)])

@@ -67,11 +67,14 @@ _TIMEOUTS = frozenset({"TooSlowError", "Timeout", "TimeoutException", "TimeoutEx
 
 
 def _leaves(failure: BaseException) -> Iterator[BaseException]:
-    if isinstance(failure, BaseExceptionGroup):
-        for one in failure.exceptions:
-            yield from _leaves(one)
-    else:
-        yield failure
+    """Depth first, without recursion: groups may be nested deeper than the stack allows."""
+    rest = [failure]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, BaseExceptionGroup):
+            rest.extend(reversed(one.exceptions))
+        else:
+            yield one
 
 
 def _is_cancelled(failure: BaseException) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from watchkeeper import Call, load_tools
+from watchkeeper.arguments import BadArguments, parse
 from watchkeeper.cli import main, real
 from watchkeeper.cli.exits import CommandError
 from watchkeeper.cli.modelserver import find_python, find_script, serve_model
@@ -54,6 +58,20 @@ def test_a_bare_loop_tells_the_model_of_anything(tmp_path: Path) -> None:
     tools = tools_of(tmp_path)
     for bad in (Call("1", "sing", "{}"), Call("1", "read_file", "{"), Call("1", "read_file", '{"volume": 11}')):
         assert real.execute(tools, bad).startswith("ERROR: ")
+
+
+def test_no_ready_made_tool_states_a_bound_that_llama_cpp_makes_no_grammar_of() -> None:
+    """Above 2,000 repetitions it silently stops to hold the model to valid calls; the bounds hold here all the same."""
+
+    def bounds(part: Any) -> Iterator[int]:
+        if isinstance(part, dict):
+            yield from (part[name] for name in ("minLength", "maxLength", "minItems", "maxItems") if name in part)
+        for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+            yield from bounds(inner)
+
+    tools = {tool.name: tool for tool in load_tools("files", "shell", "http", "clock", "calc")}
+    assert all(bound <= 2000 for tool in tools.values() for bound in bounds(tool.schema))
+    assert isinstance(parse(tools["read_file"], json.dumps({"path": "x" * 5000})), BadArguments)
 
 
 def fake_server(folder: Path, text: str) -> Path:
