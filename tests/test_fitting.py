@@ -189,6 +189,29 @@ def test_of_alternatives_the_one_of_its_kind_is_judged() -> None:
     assert one(["a"], tuple[int, int] | dict[str, int]) == [Problem("x", "expected a list of length 2, got a list")]
 
 
+class Cat(msgspec.Struct, tag="cat"):
+    lives: int
+
+
+class Dog(msgspec.Struct, tag="dog"):
+    name: str
+
+
+class Row(msgspec.Struct, array_like=True):
+    a: int
+    b: str
+
+
+def test_types_that_are_told_apart_by_a_tag_or_by_place_are_judged_as_a_whole() -> None:
+    assert one({"type": "cat", "lives": 9}, Cat | Dog) == Cat(9)
+    assert one([1, "x"], Row) == Row(1, "x")
+    (problem,) = one({"type": "cat", "lives": "many"}, Cat | Dog)
+    assert problem.path == "x"
+    assert problem.text.endswith(", got an object")
+    (problem,) = one(["?", "x"], Row)
+    assert (problem.path, problem.text.endswith(", got a list")) == ("x", True)
+
+
 def test_unknown_fields_of_open_objects_are_left_alone() -> None:
     assert one({"text": "a", "number": "1", "more": 1}, Line) == Line("a", 1)
     assert one({"a": "1", "b": 1}, Closed) == [Problem("x.b", "unknown parameter; the parameters are a")]

@@ -155,6 +155,7 @@ def test_a_conversation_goes_on_from_an_earlier_one() -> None:
     assert second.history.open_calls() == []
     second(UserMessage, text="Go on.")
     second.replied("", ("c2", "look"))
+    assert second.history.ids == {"c1", "c2"}
     assert second.lines[2:] == [("tool", OPEN), ("user", "Go on."), ("assistant", ""), ("tool", OPEN)]
 
 

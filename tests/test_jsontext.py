@@ -98,6 +98,8 @@ def test_the_bound_on_depth_is_exact() -> None:
     assert decode("[" * MAX_DEPTH + "]" * MAX_DEPTH)
     assert too_deep("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1))
     assert not too_deep("[]" * 1000)
+    assert too_deep("[" + "{}," * 1000 + "[" * MAX_DEPTH)
+    assert not too_deep("[" + "{}," * 1000 + "[" * (MAX_DEPTH - 1))
 
 
 def test_the_bound_on_digits_is_exact() -> None:

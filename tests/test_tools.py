@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from watchkeeper import ConfigurationError, Effect, Tool, reads, tool, writes
-from watchkeeper.tools import DEFAULT_TIMEOUT, EVERYTHING, NOTHING, READS, WRITES
+from watchkeeper.tools import DEFAULT_TIMEOUT, EVERYTHING, MAX_STATED, NOTHING, READS, WRITES
 
 
 class Unit(enum.Enum):
@@ -185,6 +185,7 @@ def test_the_effect_of_a_call(declared: Any, effect: Effect, only_reads: bool) -
     made = tool(effect=declared)(_plain)
     assert made.effect_of({"a": "x"}) == effect
     assert made.only_reads is only_reads
+    assert made.asks_arguments is (inspect.isfunction(declared) and declared not in (reads, writes))
 
 
 def _raises(a: str) -> Effect:
@@ -227,6 +228,29 @@ def test_keys_may_be_one_name_or_several() -> None:
     assert tool(result_key=["x", "y"])(_plain).result_key == ("x", "y")
     assert tool(result_key=len)(_plain).result_key is len  # type: ignore[call-overload]
     assert tool(loop_key=())(_plain).loop_key == ()
+
+
+def test_the_smallest_output_is_one_character() -> None:
+    assert tool(max_output=1)(_plain).max_output == 1
+
+
+def test_bounds_that_no_grammar_can_hold_are_not_stated() -> None:
+    """Servers that turn a schema into a grammar fail on them; the arguments are checked all the same."""
+
+    @tool
+    def save(
+        name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_STATED)],
+        text: Annotated[str, msgspec.Meta(max_length=MAX_STATED + 1)],
+        rows: list[Annotated[list[int], msgspec.Meta(max_length=MAX_STATED + 1)]],
+    ) -> str:
+        """Save."""
+        return name
+
+    assert parameters(save) == {
+        "name": {"type": "string", "minLength": 1, "maxLength": MAX_STATED},
+        "text": {"type": "string"},
+        "rows": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
+    }
 
 
 # -- what cannot be a tool ------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ later writer waits for is waited for through it), so that planning is linear for
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import lru_cache
 
 from .tools import EVERYTHING, Effect
 
@@ -99,6 +100,7 @@ class Plan:
         return node
 
 
+@lru_cache(4096)
 def split(name: str) -> tuple[str, ...]:
     """The parts of a resource name; ``shared:/a//b/`` is ``("shared:", "a", "b")``, the empty name is ``()``."""
     if name == EVERYTHING:

@@ -141,6 +141,13 @@ def test_refusals_are_the_same_whatever_their_words() -> None:
         assert {number: what for number, what in said.items() if what} == SAME
 
 
+def test_a_refusal_that_does_not_repeat_what_is_known_is_another_result() -> None:
+    watched = Watched()
+    watched.turns(2, Did())
+    assert watched.turn(refused("interval", error="too_soon")) == []
+    assert watched.turns(3, Did()) == {3: [("nudge", "equal")]}
+
+
 def test_calls_that_never_ran_are_no_evidence() -> None:
     for kind in ("cancelled", "abandoned", "not_run"):
         assert Watched().turns(10, Did(kind=kind)) == {}

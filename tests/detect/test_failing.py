@@ -164,12 +164,24 @@ def test_whatever_the_error_where_a_profile_asks_for_it() -> None:
     assert play(watched, *errors[:2], Did(), *errors[:2]) == {}
 
 
-def test_the_memory_is_bounded() -> None:
+def test_the_least_step_is_the_second_failure() -> None:
+    watched = Watched(Thresholds(failing=Steps(2, 3, 4)))
+    assert play(watched, *(varied(n) for n in range(1, 6))) == {2: FAILING[3], 3: FAILING[5], 4: FAILING[8]}
+
+
+def test_the_memory_is_bounded_and_keeps_what_is_in_use() -> None:
     watched = Watched()
-    for number in range(500):
-        watched.turn(failed(f"tool_{number}"))
-    (detector,) = (d for d in watched.judge._desks["main"].detectors if d.name == "failing")
-    assert len(detector._streaks) <= 64  # type: ignore[attr-defined]
+    for number in range(300):
+        watched.turn(failed(f"tool_{number}"), wrong(1, f"bad_{number}"))
+        if number % 40 == 0:
+            watched.turn(failed("look", str(number)), wrong(number, "read"))
+    streaks = {d.name: vars(d).get("_streaks") for d in watched.judge._desks["main"].detectors}
+    for name, tool in (("failing", "look"), ("arguments", "read")):
+        found = streaks[name]
+        assert found is not None
+        assert len(found) == 64
+        assert tool in found
+    assert sorted(verdict.action for verdict in watched.verdicts) == ["block", "nudge", "nudge", "stop", "stop"]
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------
@@ -209,6 +221,11 @@ def test_a_round_in_which_one_call_fits_is_a_mending(first: bool) -> None:
     watched = Watched()
     pairs = ((wrong(n), Did(arguments=str(n))) for n in range(1, 10))
     assert play(watched, *(pair if first else pair[::-1] for pair in pairs)) == {}
+
+
+def test_such_a_round_is_no_try_either() -> None:
+    watched = Watched()
+    assert play(watched, (wrong(1), Did()), wrong(2), wrong(3), wrong(4), wrong(5)) == {5: ARGUMENTS[4]}
 
 
 def test_bad_arguments_of_two_tools_are_apart() -> None:

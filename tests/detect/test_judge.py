@@ -96,12 +96,19 @@ def test_a_reply_that_was_not_stored_announces_no_calls() -> None:
 
 
 def test_what_is_left_of_a_turn_that_was_broken_off_belongs_to_no_round() -> None:
-    watched = Watched()
-    watched.turns(2, Did())
-    watched.tell(ModelReplied, text="", calls=(Call("x", "look", "z", 1), Call("y", "look", "y", 2)))
-    propose(watched, "x", Did(arguments="z"), 1)
-    watched.end("x", Did(arguments="z"), 1)
-    assert watched.turn(Did()) == [("nudge", "equal")]
+    """Neither calls that ended nor such that never did: the next round is whole when its own calls have ended."""
+    for last in (1, 0):
+        watched = Watched()
+        watched.turn(Did(), Did())
+        watched.tell(ModelReplied, text="", calls=(Call("x", "look", "z", 1), Call("y", "look", "y", 2)))
+        propose(watched, "x", Did(arguments="z"), 1)
+        if last:
+            watched.end("x", Did(arguments="z"), 1)
+        watched.tell(ModelReplied, text="", calls=(Call("v", "look", "a", 1), Call("w", "look", "a", 2)))
+        for slot, call_id in enumerate("vw", 1):
+            propose(watched, call_id, Did(), slot)
+            assert watched.end(call_id, Did(), slot) == []
+        assert watched.turn(Did()) == [("nudge", "equal")]
 
 
 def test_a_user_message_in_the_middle_of_a_round_keeps_the_round() -> None:

@@ -91,4 +91,3 @@ class Duplicate:
 
     def _child_ended(self, event: ChildEnded) -> None:
         self._children -= 1
-        self._memory.clear()
