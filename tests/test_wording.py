@@ -215,7 +215,7 @@ STATUSES = {
 def test_each_outcome_has_a_friendly_sentence(status: str, reason: str) -> None:
     text = Wording().outcome(status, reason, 1, 2)
     assert text.startswith(("The ", "A "))
-    assert "1 turn, 2 tool calls were made; everything done so far is kept." in text
+    assert "It took 1 turn and 2 tool calls; everything done so far is kept." in text
     assert "{" not in text
     assert Wording().outcome(status, reason, 2, 1, "More of it.").endswith(" More of it.")
 

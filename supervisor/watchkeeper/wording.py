@@ -291,9 +291,9 @@ class Wording:
     # -- for a person ----------------------------------------------------------------------------------------------
 
     def outcome(self, status: str, reason: str, turns: int, calls: int, detail: str = "") -> str:
-        done = f"{_count(turns, 'turn')}, {_count(calls, 'tool call')}"
+        done = f"{_count(turns, 'turn')} and {_count(calls, 'tool call')}"
         sentence = _SENTENCES.get((status, reason)) or _SENTENCES.get((status, ""), "The run ended ({reason}).")
-        text = sentence.format(reason=reason) + f" {done} were made; everything done so far is kept."
+        text = sentence.format(reason=reason) + f" It took {done}; everything done so far is kept."
         return f"{text} {detail}".strip()
 
 

@@ -220,6 +220,17 @@ class TestStream:
         assert text_of(chunks) == "a\ud800"
         assert server.requests[0].body["messages"][0]["content"] == "b\N{REPLACEMENT CHARACTER}"
 
+    async def test_a_server_that_trips_over_its_own_half_call_has_reached_the_length_limit(self) -> None:
+        """llama.cpp: asked again it would say the same, so it is no failure to retry."""
+        half = json.dumps(
+            choice({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "look", "arguments": "{"}}]})
+        )
+        error = json.dumps({"error": {"code": 500, "message": "Invalid diff: now finding less tool calls!"}})
+        async with ChatServer([Raw(f"data: {half}\n\n", f"data: {error}\n\n")]) as server:
+            chunks = await chunks_of(model_of(server))
+        assert chunks[-1] == Finished("length")
+        assert calls_of(chunks) == [("a", "look", "{")]
+
 
 async def _until(model: OpenAIModel, seconds: float) -> None:
     with anyio.move_on_after(seconds):

@@ -190,3 +190,9 @@ def _first(body: object, name: str) -> Any:
 def _plain(body: object) -> str:
     error = body.get("error") if isinstance(body, dict) else None
     return error if isinstance(error, str) else ""
+
+
+def cut_within_a_call(error: ModelError) -> bool:
+    """llama.cpp's way of saying that a reply reached its length limit in the middle of a tool call: it trips over its
+    own half call. Asked again it would say the same."""
+    return "finding less tool calls" in str(error)

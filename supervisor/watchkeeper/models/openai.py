@@ -17,7 +17,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from ..errors import ConfigurationError
-from ..model import Chunk, ModelError, Request, Timeouts
+from ..model import Chunk, Finished, ModelError, Request, Timeouts
 from . import dialect, failure
 
 if TYPE_CHECKING:
@@ -243,8 +243,11 @@ class _Chunks:
             what = "total" if next_by > self._end_by else "idle" if self._first_by is None else "first_chunk"
             seconds = getattr(timeouts, what)
             raise ModelError("timeout", f"{self._model.provider} was silent too long ({what}: {seconds:g} s)")
-        self._ended = event is _END
-        self._ready.extend(self._end() if self._ended else self._reader.feed(event))
+        self._ended = event is _END or event is _CUT
+        if event is _CUT:
+            self._ready.append(Finished("length"))
+        else:
+            self._ready.extend(self._end() if self._ended else self._reader.feed(event))
         if self._ready:
             self._first_by = None
 
@@ -252,7 +255,10 @@ class _Chunks:
         try:
             return await anext(self._response, _END)
         except Exception as error:
-            raise self._model._mapped(error) from error
+            mapped = self._model._mapped(error)
+            if self._first_by is None and failure.cut_within_a_call(mapped):
+                return _CUT
+            raise mapped from error
 
     def _end(self) -> list[Chunk]:
         kind = self._response.response.headers.get("content-type", "an unnamed type")
@@ -269,6 +275,7 @@ class _Chunks:
 
 
 _END = object()
+_CUT = object()
 
 
 def _provider(base_url: str) -> tuple[str, str]:
