@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from support import of, perform, scripted
 
+from support import of, perform, scripted
 from watchkeeper import Agent, Limits, tool
 from watchkeeper.messages import CallEnded, RunEnded
 from watchkeeper.testing import call, say

@@ -9,8 +9,8 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import of, perform, scripted
 
+from support import of, perform, scripted
 from watchkeeper import Agent, Effect, Limits, ToolError, ToolOutput, Transient, current_call, tool
 from watchkeeper.messages import CallEnded, CallStarted
 from watchkeeper.testing import backend, call, say
@@ -430,7 +430,7 @@ async def test_a_batch_over_the_limit_is_trimmed() -> None:
         return n
 
     model = scripted(call(*[("work", {"n": n}) for n in range(8)]), say("what there is"))
-    outcome, events = await perform(Agent(model, [work], limits=Limits(max_calls=3)))
+    outcome, _ = await perform(Agent(model, [work], limits=Limits(max_calls=3)))
     assert kinds(outcome) == ["finished"] * 3 + ["not_run"] * 5
     assert outcome.spent["calls"] == 3
     assert (outcome.status, outcome.answer, outcome.forced) == ("completed", "what there is", True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support import of, perform, scripted
 
+from support import of, perform, scripted
 from watchkeeper import Agent, Limits, ToolError, tool
 from watchkeeper.messages import Blocked, CallEnded, CallStarted, Nudged, PushedBack, Reminded, Stopped
 from watchkeeper.testing import ScriptedModel, call, forever, say

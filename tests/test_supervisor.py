@@ -8,8 +8,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support import facts, of, perform, scripted, supervised
 
+from support import facts, of, perform, scripted, supervised
 from watchkeeper import (
     Agent,
     Budget,
@@ -130,8 +130,7 @@ async def test_deltas_are_lossy_and_events_are_not() -> None:
         got: list[str] = []
 
         async def read() -> None:
-            async for delta in run.deltas():
-                got.append(getattr(delta, "text", ""))
+            got.extend([getattr(delta, "text", "") async for delta in run.deltas()])
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read)

@@ -12,8 +12,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support import scripted
 
+from support import scripted
 from watchkeeper import Agent, Effect, Supervisor, tool
 from watchkeeper.messages import CallEnded, LoopBlocked
 from watchkeeper.testing import call, say

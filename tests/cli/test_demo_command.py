@@ -17,7 +17,7 @@ def test_all_four_end_as_expected(backend: str, capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr()
     assert shown.err == ""
     for words in (
-        " reads, then 2 edits side by side",
+        " reads, then 2 edits",
         "nudge at 3, block at 5, stop at 8",
         "5 + 3 refused",
         "2 × 429, 1 broken reply",
