@@ -93,6 +93,13 @@ def test_a_call_that_may_run() -> None:
     assert slot.not_before == 0
 
 
+def test_the_arguments_can_be_had_untouched() -> None:
+    slot = admitted("read", '{"path": "a"}')
+    slot.values["path"] = "changed by a guard"
+    assert slot.fresh_values() == {"path": "a", "page": 1}
+    assert slot.fresh_values() is not slot.fresh_values()
+
+
 def test_what_detection_compares_is_not_what_stands_for_the_call() -> None:
     one, other = (admitted("read", f'{{"path": "a", "page": {page}}}') for page in (1, 2))
     assert one.key == other.key

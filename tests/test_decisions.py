@@ -201,6 +201,14 @@ AS_TEXT = json.dumps({"name": "look", "arguments": {"what": "a"}})
         json.dumps({"name": "look", "parameters": {}}),
         json.dumps({"name": "look", "input": {}}),
         json.dumps({"type": "function", "function": {"name": "look", "arguments": "{}"}}),
+        "I will look.\n<function=look><parameter=what>a</parameter></function>",
+        '<invoke name="look"><parameter name="what">a</parameter></invoke>',
+        "look(what='a')",
+        "`look(what='a', how=str(1))`",
+        "tool_code look()",
+        "print(look(what='a'))",
+        f"First some prose.\n```json\n{AS_TEXT}\n```",
+        f"```json\n{{}}\n```\n```tool_call\n{AS_TEXT}\n```",
     ],
 )
 def test_a_call_written_as_text_is_not_the_answer(text: str) -> None:
@@ -224,6 +232,11 @@ def test_a_call_written_as_text_is_not_the_answer(text: str) -> None:
         "[" * 10_000,
         json.dumps({"name": ["look"], "arguments": {}}),
         f"To call it write {AS_TEXT}",
+        "Use look(what='a') for that.",
+        "<function=unknown>",
+        "unknown()",
+        "look",
+        "<invoke name='look'>",
         "",
     ],
 )

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from watchkeeper.log import KEEP, Gap, Log
+from watchkeeper.log import BACKLOG, KEEP, Gap, Log
 from watchkeeper.messages import Event, Nudged, Resumed, UserMessage
 from watchkeeper.testing import VirtualSeams
 
@@ -358,3 +358,75 @@ async def test_a_reader_beside_a_writer_sees_each_fact_once_and_in_order() -> No
                 await checkpoint()
         log.close()
     assert seen == list(range(1, 101))
+
+
+# -- lazy readers ---------------------------------------------------------------------------------------------------
+
+
+async def _waken(log: Log, reader: Any, woken: list[int]) -> None:
+    while not log.closed:
+        await reader.wait()
+        if reader.take_nowait():
+            woken.append(reader.taken)
+            reader.done()
+
+
+async def test_a_lazy_reader_is_woken_when_somebody_waits_for_it() -> None:
+    log = new_log()
+    reader, woken = log.reader("watchdog", must=True, lazy=True), []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_waken, log, reader, woken)
+        await anyio.wait_all_tasks_blocked()
+        fill(log, 5)
+        await anyio.sleep(10)
+        assert woken == []
+        with anyio.fail_after(1):
+            await log.passed("watchdog", 5)
+        assert woken == [5]
+        log.close()
+
+
+async def test_a_lazy_reader_is_woken_when_it_has_a_backlog() -> None:
+    log = new_log()
+    reader, woken = log.reader("watchdog", must=True, lazy=True), []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_waken, log, reader, woken)
+        await anyio.wait_all_tasks_blocked()
+        fill(log, BACKLOG - 1)
+        await anyio.sleep(1)
+        assert woken == []
+        fill(log, 1)
+        await anyio.sleep(1)
+        assert woken == [BACKLOG]
+        fill(log, BACKLOG - 1)
+        await anyio.sleep(1)
+        assert woken == [BACKLOG]
+        fill(log, 65)  # what is kept is looked at every 64 facts
+        await anyio.sleep(1)
+        assert len(woken) == 2
+        log.close()
+
+
+async def test_a_lazy_reader_is_woken_at_the_end() -> None:
+    log = new_log()
+    reader, woken = log.reader("watchdog", must=True, lazy=True), []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_waken, log, reader, woken)
+        await anyio.wait_all_tasks_blocked()
+        fill(log, 3)
+        log.close()
+    assert reader.taken in (0, 3)
+    assert numbers(reader.take_nowait()) + list(range(1, reader.passed + 1)) == [1, 2, 3]
+
+
+async def test_only_those_that_must_see_all_can_lag() -> None:
+    log = new_log()
+    log.reader("viewer")
+    fill(log, 10)
+    assert log.lag() == 0
+    watchdog = log.reader("watchdog", after=4, must=True)
+    assert log.lag() == 6
+    watchdog.take_nowait()
+    assert log.lag() == 6  # taken is not dealt with
+    watchdog.done()
+    assert log.lag() == 0

@@ -23,6 +23,7 @@ from watchkeeper.messages import (
     RunEnded,
     RunStarted,
     Unknown,
+    Usage,
     UserMessage,
     decode_event,
     encode_event,
@@ -202,3 +203,8 @@ def test_half_a_character_does_not_stop_the_journal() -> None:
     outcome = back.outcome
     assert (outcome.run, outcome.answer, outcome.spent) == ("r\ufffd", "a\ufffdb", {"tok\ufffdens": 1.0})
     assert outcome.history[0].calls[0].arguments == '{"\ufffd": "é🙂"}'
+
+
+def test_tokens_are_counted_once() -> None:
+    """Cached ones are part of the input, those of reasoning part of the output."""
+    assert Usage(30, 12, cached_tokens=20, reasoning_tokens=5).total == 42

@@ -182,6 +182,23 @@ def test_what_each_detector_says(detector: str, happened: str) -> None:
     assert Wording().verdict("nudge", finding(detector, "look")).happened == happened
 
 
+def test_failures_in_words() -> None:
+    wording = Wording()
+    assert wording.failed("look", "KeyError", "'a'", None, "7-1").happened == "look failed: KeyError: 'a'"
+    assert wording.failed("look", "KeyError", "", None, "7-1").happened == "look failed: KeyError."
+    assert wording.failed("look", "KeyError", "", "List them first.", "7-1").next == "List them first."
+    assert wording.transient("look", "busy", 2.5, 0).happened == "look is unavailable for now: busy"
+    assert wording.transient("look", "busy", 2.5, 2).happened == "look is unavailable for now after 3 tries: busy"
+    assert wording.transient("look", "busy", 2.5, 0).known == "It may work again in 2.5 seconds."
+    assert wording.transient("look", "busy", None, 0).known == "It may work again later."
+
+
+@pytest.mark.parametrize(("more", "said"), [(0, ""), (1, " So has 1 other call"), (4, " So have 4 other calls")])
+def test_what_is_true_of_others_too(more: int, said: str) -> None:
+    told = Wording().verdict("nudge", finding("equal", "look"), more)
+    assert told.happened.partition(" times.")[2] == (f"{said} of that turn." if said else "")
+
+
 def test_a_host_may_say_it_otherwise() -> None:
     class German(Wording):
         def denied(self, tool: str) -> Told:

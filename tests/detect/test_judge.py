@@ -155,6 +155,21 @@ def test_a_stop_comes_before_all_other_words() -> None:
     assert [action for action, _ in said] == ["stop", "nudge"]
 
 
+@pytest.mark.parametrize("calls", [1, 3, 4, 100])
+def test_a_fan_out_does_not_become_a_flood_of_messages(calls: int) -> None:
+    """Up to three calls of a turn have a word each; more of them have one together."""
+    watched = Watched()
+    fan = [Did(arguments=str(number)) for number in range(calls)]
+    said = watched.turns(8, *fan)
+    each = calls if calls <= 3 else 1
+    assert {number: len(what) for number, what in said.items()} == {3: each, 5: each, 8: each}
+    blocked = [key for verdict in watched.verdicts if verdict.action == "block" for key in verdict.finding.keys]
+    assert sorted(blocked) == sorted(f"look {number}" for number in range(calls))
+    assert all(len(verdict.finding.calls) <= 64 for verdict in watched.verdicts)
+    if calls > 3:
+        assert f"So have {calls - 1} other calls of that turn." in watched.verdicts[0].message
+
+
 def test_what_is_blocked_is_not_blocked_again() -> None:
     watched = Watched()
     watched.turns(5, bad())

@@ -385,7 +385,7 @@ class Executor:
             CallStarted, slot=slot.slot, call_id=slot.call_id, tool=tool.name, attempt=attempt, timeout=tool.timeout
         )
         context = contextvars.copy_context()
-        context.run(HERE.set, Here(self._run, slot.call_id, tool.name, slot.key, attempt))
+        context.run(HERE.set, Here(self._run, slot.call_id, tool.name, slot.identity, attempt))
         slot.deadline = None
         suspended = partial(self._suspended, slot, scope)
         # What an earlier attempt or an effect function has changed in the arguments is not what was admitted.
