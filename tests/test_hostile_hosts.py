@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from support import cancelled_error, facts, of, perform, scripted, supervised
-from watchkeeper import Agent, Budget, ConfigurationError, Limits, Supervisor, ToolError, Transient, tool
+from watchkeeper import Agent, Budget, ConfigurationError, Limits, Supervisor, ToolError, Transient, reports, tool
 from watchkeeper.messages import CallEnded, ChildStarted, EvidenceFound, Reminded, RunEnded
 from watchkeeper.model import Finished, Request, TextDelta
 from watchkeeper.testing import ScriptedModel, call, say
@@ -349,21 +349,20 @@ async def test_a_wait_in_a_thread_that_times_out_leaves_nothing_behind() -> None
         await run.wait()
 
 
-async def test_the_loop_monitor_speaks_while_the_loop_is_still_blocked(capfd: pytest.CaptureFixture[str]) -> None:
-    heard: list[str] = []
+async def test_the_loop_monitor_speaks_while_the_loop_is_still_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoken = threading.Event()
+    monkeypatch.setattr(reports, "report", lambda event, **fields: spoken.set() if event == "loop_blocked" else None)
+    heard: list[bool] = []
 
     @tool(effect="reads")
     async def block() -> str:
-        until = time.monotonic() + 10
-        while "loop_blocked" not in "".join(heard) and time.monotonic() < until:
-            time.sleep(0.01)  # the loop is blocked all the while
-            heard.append(capfd.readouterr().err)
+        heard.append(spoken.wait(10))  # the loop is blocked all the while
         return "done"
 
     async with Supervisor(plugged=False) as supervisor:
         run = await supervisor.start(Agent(scripted(call(("block", {})), say("done")), [block]), "task")
         await run.wait()
-    assert "loop_blocked" in "".join(heard)
+    assert heard == [True]
 
 
 @pytest.mark.parametrize("what", ["scope", "group"])
