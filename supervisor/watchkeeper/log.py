@@ -179,8 +179,9 @@ class Log:
             **fields,
         )
         self._events.append(event)
-        if kind in self._folds:
-            for apply in self._folds[kind]:
+        folds = self._folds.get(kind)
+        if folds is not None:
+            for apply in folds:
                 apply(event)
         if self._waiting is not None:
             self._waiting.set()

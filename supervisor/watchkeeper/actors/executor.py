@@ -79,6 +79,7 @@ class Executor:
     ) -> None:
         self._run = run
         self._log = run.log
+        self._clock = run.seams.clock
         self._admission = Admission(tools, guards, wording, writers_alone=writers_alone)
         self._budget = budget
         self._locks = locks
@@ -524,6 +525,3 @@ class Executor:
         reused = None if settlement.result.kind == "not_run" else first.call_id
         result = msgspec.structs.replace(settlement.result, call_id=slot.call_id, reused_from=reused)
         self._settle(slot, msgspec.structs.replace(settlement, result=result))
-
-    def _clock(self) -> float:
-        return self._run.seams.clock()
