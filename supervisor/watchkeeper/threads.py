@@ -62,7 +62,6 @@ class Threads:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._idle = 0
         self._free = anyio.Semaphore(limit)
-        self._closed = False
         self.alive = 0
         self.abandoned: set[Job] = set()
 
@@ -125,7 +124,6 @@ class Threads:
 
     def close(self) -> None:
         """Let idle threads end. Those at work end with their job."""
-        self._closed = True
         for _ in range(self.alive):
             self._jobs.put(None)
 

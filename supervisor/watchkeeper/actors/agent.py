@@ -275,7 +275,7 @@ class AgentActor:
                 raise
             self._provider.succeeded(self._run.seams.clock())
             over = self._charge(hold, reply.usage)
-            self._learn(reply.usage, estimate)
+            self._learn(reply.usage)
             log.append(
                 ModelReplied,
                 text=reply.text,
@@ -356,7 +356,7 @@ class AgentActor:
         )
         return over
 
-    def _learn(self, usage: Usage | None, estimate: int) -> None:
+    def _learn(self, usage: Usage | None) -> None:
         """Tokens per character of this model, from what the server counted; never below what was seen last."""
         characters = self._history.characters + self._spec_characters
         if usage is not None and usage.input_tokens and characters > 200:
