@@ -142,7 +142,8 @@ class Threads:
             except BaseException as error:  # carried to the loop, whatever it is
                 job.error = error
             job.ident = None
-            job.function = _nothing
+            # What the job was made of goes now: this thread may come round to its last line after the run has ended.
+            del job.function, job.context
             if not self._seams.post(lambda job=job: self._ended(job)):  # type: ignore[misc]
                 return
             del job
@@ -154,7 +155,3 @@ class Threads:
             self.abandoned.discard(job)
             if job.on_end is not None:
                 job.on_end()
-
-
-def _nothing() -> None:
-    return None
