@@ -119,6 +119,26 @@ def test_only_empty_replies_in_a_row_count() -> None:
     assert isinstance(decided("", tries=tries), End)
 
 
+# -- chanting -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calls", [(), (CALL,)])
+@pytest.mark.parametrize("text", ["", "the the"])
+def test_a_chant_is_sent_back_and_not_kept(text: str, calls: tuple[Call, ...]) -> None:
+    """However many there are: the ladder ends them."""
+    first, *others = series(5, text, *calls, finish="chant")
+    assert first == Push(WORDING.chanted(1).text, "chant", keep=False)
+    assert [push.message for push in others] == [WORDING.chanted(times).text for times in range(2, 6)]
+    assert "the the" not in first.message
+
+
+def test_only_chants_in_a_row_count() -> None:
+    tries = Tries()
+    decided("the the", finish="chant", tries=tries)
+    decided("", CALL, tries=tries)
+    assert decided("the the", finish="chant", tries=tries).message == WORDING.chanted(1).text
+
+
 # -- cut ------------------------------------------------------------------------------------------------------------
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import types
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,6 +130,82 @@ def test_our_own_names_are_taken(load: Callable[[], Any], group: str, name: str,
     register(group, **{name: factory})
     with pytest.raises(ConfigurationError, match=f"{group}: {name} .* has the name of one of watchkeeper's own"):
         load()
+
+
+@pytest.mark.parametrize(
+    ("load", "group", "name"),
+    [
+        *((load_detectors, "watchkeeper.detectors", name) for name in ("equal", "breaker", "handover", "volume")),
+        (load_guards, "watchkeeper.guards", "block"),
+    ],
+)
+def test_nobody_calls_itself_by_a_name_of_ours(
+    load: Callable[[], Any], group: str, name: str, register: Register
+) -> None:
+    """Under whatever name it is registered: findings and refusals go by its own."""
+    register(group, mine=type("Mine", (), {"name": name}))
+    with pytest.raises(ConfigurationError, match=f"{group}: mine .* calls itself '{name}', which is the name of one"):
+        load()
+
+
+THIRD_PARTY = """
+from watchkeeper.messages import Finding
+from watchkeeper.thresholds import Steps
+
+
+class Tireless:
+    name = "tireless"
+    steps = Steps(nudge=2, stop=4)
+
+    def __init__(self, thresholds, polls):
+        self.rounds = 0
+
+    def round(self, round, ring):
+        self.rounds += 1
+        return [Finding(detector=self.name, pattern="it never rests", count=self.rounds, onset=1)]
+"""
+
+PERFORM = """
+import anyio, json
+from watchkeeper import Agent, Supervisor, tool
+from watchkeeper.messages import Nudged
+from watchkeeper.testing import ScriptedModel, call
+
+
+@tool(effect="reads")
+async def look(n: int) -> str:
+    return "a" * (n * n)
+
+
+async def main():
+    async with Supervisor(monitor=False) as supervisor:
+        model = ScriptedModel(lambda request, n: call(("look", {"n": n})))
+        run = await supervisor.start(Agent(model, [look]), "task")
+        events = [event async for event in run.events()]
+        outcome = await run.wait()
+    print(json.dumps({
+        "reason": outcome.reason,
+        "detector": outcome.verdict and outcome.verdict.finding.detector,
+        "turns": outcome.turns,
+        "nudges": [event.by for event in events if isinstance(event, Nudged)],
+    }))
+
+
+anyio.run(main)
+"""
+
+
+def test_a_detector_of_an_installed_distribution_stops_a_run(tmp_path: Path) -> None:
+    """As pip leaves it on the path: a module and its metadata. Its steps are its own, and nothing was registered."""
+    (tmp_path / "third_party.py").write_text(THIRD_PARTY)
+    metadata = tmp_path / "third_party-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[watchkeeper.detectors]\ntireless = third_party:Tireless\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{PERFORM}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"reason": "loop", "detector": "tireless", "turns": 4, "nudges": ["tireless"]}
 
 
 def test_two_entry_points_of_one_name_are_both_named() -> None:

@@ -8,16 +8,19 @@ import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from watchkeeper.arguments import BadArguments, parse
 from watchkeeper.fitting import Problem
+from watchkeeper.ladder import steps_of
 from watchkeeper.messages import Action, Finding
+from watchkeeper.thresholds import Thresholds
 from watchkeeper.tools import tool
 from watchkeeper.wording import KNOWN, LISTED, NAME, Told, Wording, bounded, named
 
 HOSTILE = "¶" * 100_000
-DETECTORS = ("equal", "equal_any", "cycle", "poll", "failing", "arguments", "breaker", "silence", "of a third party")
+DETECTORS = (*steps_of(Thresholds()), "breaker", "silence", "of a third party")
 
 
 def _methods() -> dict[str, Callable[..., Told]]:
@@ -117,6 +120,27 @@ def test_polls_are_told_to_wait_and_never_to_try_other_arguments() -> None:
         told = Wording().verdict(action, finding(detector, "status"))  # type: ignore[arg-type]
         assert "wait once, with a deadline" in told.next
         assert "arguments" not in told.text
+
+
+def test_a_pause_reads_as_what_it_is_once_the_run_goes_on() -> None:
+    told = Wording().verdict("pause", finding("equal", "look"))
+    assert told.next.startswith("The run was held here for a person to look at, and they let it go on.")
+    assert "The run ends here" in Wording().verdict("stop", finding("equal", "look")).next
+
+
+def test_what_a_verdict_rests_on_is_told_to_people() -> None:
+    found = Finding(detector="equal", pattern="equal call, equal result", count=8, tool="look")
+    assert Wording().episode(found) == "What was seen: equal call, equal result (look), 8 times."
+    known = msgspec.structs.replace(found, onset_call=12, calls_since=8, tokens_since=12_345)
+    assert Wording().episode(known) == (
+        "What was seen: equal call, equal result (look), 8 times, from call 12 on; 8 calls and 12,345 tokens went into "
+        "it."
+    )
+    once = Finding(detector="silence", pattern="nothing for 120 s", count=1)
+    assert Wording().episode(once) == "What was seen: nothing for 120 s."
+    grown = Finding(detector="volume", pattern="3001 calls, the line is 2000", count=150)
+    assert Wording().episode(grown) == "What was seen: 3001 calls, the line is 2000, 150 %."
+    assert len(Wording().episode(Finding(detector="x", pattern=HOSTILE, count=2, tool=HOSTILE))) < 500
 
 
 def test_unknown_tools_are_answered_with_the_nearest_first() -> None:

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from .detect.chant import FINISH, Chant, Chanting
 from .history import unique
-from .messages import Call, Channel, ModelFirstChunk, ModelPartialDropped, ModelStreamed, Usage
+from .jsontext import NotJSON, decode
+from .messages import (
+    Call,
+    Channel,
+    Finding,
+    FindingMade,
+    ModelFirstChunk,
+    ModelPartialDropped,
+    ModelStreamed,
+    Usage,
+)
 from .model import CallDelta, Chunk, Finished, Model, ModelError, Reply, Request, TextDelta, Timeouts, UsageReported
 
 if TYPE_CHECKING:
@@ -19,6 +30,8 @@ EVERY_CHARACTERS = 400
 EVERY_SECONDS = 0.5
 MAX_REPLY = 2_000_000
 """Characters of one reply at which its stream is cut: a stream without end must not fill the memory."""
+WHOLE = 2000
+"""Characters of a delta that holds all of a text or an argument: it has come to its end, so there is nothing to cut."""
 MAX_CALLS = 100_000
 MAX_NAME = 200
 SLACK = 0.01
@@ -35,9 +48,11 @@ class _Call:
 
 
 class Assembly:
-    """A reply in the making: chunks in, facts out, in bounds."""
+    """A reply in the making: chunks in, facts out, in bounds. ``chant`` hears what comes in; None: nobody does."""
 
-    def __init__(self, log: Log, taken: set[str], deltas: Callable[[TextDelta | CallDelta], None]) -> None:
+    def __init__(
+        self, log: Log, taken: set[str], deltas: Callable[[TextDelta | CallDelta], None], chant: Chant | None = None
+    ) -> None:
         self._log = log
         self._taken = taken
         self._deltas = deltas
@@ -46,6 +61,10 @@ class Assembly:
         self._pending: dict[Channel, list[str]] = {}
         self._pending_size = 0
         self._flushed = log.seams.clock()
+        self._chant = chant
+        self._unheard: dict[tuple[Channel, int], str] = {}
+        """Long deltas with which a stream began: they are heard if more of it comes."""
+        self.chanting: Chanting | None = None
         self.size = 0
         self.finish = ""
         self.usage: Usage | None = None
@@ -58,6 +77,7 @@ class Assembly:
                 return
             self._text.setdefault(chunk.channel, []).append(chunk.text)
             self._stream(chunk.channel, chunk.text)
+            self._hear(chunk.channel, chunk.text)
             self._deltas(chunk)
         elif isinstance(chunk, CallDelta):
             made = self._calls.get(chunk.index)
@@ -70,6 +90,7 @@ class Assembly:
             if chunk.arguments:
                 made.parts.append(chunk.arguments)
                 self._stream("arguments", chunk.arguments)
+                self._hear("arguments", chunk.arguments, chunk.index)
             self._deltas(chunk)
             if len(self._calls) > MAX_CALLS:
                 raise ModelError("bad_request", f"the reply holds more than {MAX_CALLS} calls")
@@ -81,6 +102,23 @@ class Assembly:
             raise ModelError("unknown", f"the model yielded {type(chunk).__name__}, which is not a chunk")
         if self.size > MAX_REPLY:
             raise ModelError("bad_request", f"the reply is longer than {MAX_REPLY} characters; its stream was cut")
+
+    def _hear(self, channel: Channel, text: str, index: int = 0) -> None:
+        """Listen, and say once a reply what was heard."""
+        if self._chant is None:
+            return
+        if len(text) >= WHOLE and (channel, index) not in self._unheard:
+            self._unheard[channel, index] = text
+            return
+        if self._unheard:
+            text = self._unheard.get((channel, index), "") + text
+            self._unheard[channel, index] = ""
+        found = self._chant.feed(channel, text, index)
+        if found is None:
+            return
+        self.chanting, self._chant = found, None
+        self.flush()
+        self._log.append(FindingMade, finding=_finding(found, self._log.n))
 
     def _stream(self, channel: Channel, text: str) -> None:
         self.size += len(text)
@@ -102,6 +140,22 @@ class Assembly:
             self._log.append(
                 ModelPartialDropped, attempt=attempt, characters=self.size, calls=len(self._calls), estimate=estimate
             )
+
+    def cut(self, found: Chanting, input_tokens: int, output_tokens: int) -> None:
+        """The reply ends here: with its text up to the second lap and without the calls that are not whole.
+
+        Where the server has not said what it counted, it is the estimate of what went in, and of what came out a token
+        for each character, at most what was allowed for. Thoughts that a server does not show are not in it.
+        """
+        self.finish = FINISH
+        if found.channel in self._text:
+            self._text[found.channel] = ["".join(self._text[found.channel])[: found.keep]]
+        broken = {found.index} if found.channel == "arguments" else set()
+        self._calls = {
+            index: made for index, made in self._calls.items() if index not in broken and _is_whole("".join(made.parts))
+        }
+        if self.usage is None:
+            self.usage = Usage(input_tokens, min(self.size, output_tokens), estimated=True)
 
     def reply(self) -> Reply:
         calls = []
@@ -130,14 +184,17 @@ async def ask(
     on_first_chunk: Callable[[], None],
     attempt: int,
     estimate: int,
+    chant: Chant | None = None,
+    cut_chant: bool = True,
 ) -> Reply:
     """Make one attempt. Raises :class:`ModelError` with what went wrong; what had come until then is dropped.
 
     The model's ``timeouts`` hold for the first chunk, between chunks and in all. On cancellation the model's stream is
-    left at once.
+    left at once. So it is when ``chant`` hears that the reply goes round and round: what had come is the reply, with
+    ``chant`` as its finish reason. Without ``cut_chant`` that is only noted.
     """
     timeouts = getattr(model, "timeouts", None) or Timeouts()
-    assembly = Assembly(log, taken, deltas)
+    assembly = Assembly(log, taken, deltas, chant)
     clock = log.seams.clock
     began = clock()
     end = began + timeouts.total
@@ -155,9 +212,14 @@ async def ask(
                         armed = now
                         scope.deadline = min(now + timeouts.idle, end)
                     assembly.add(chunk)
+                    if assembly.chanting is not None and cut_chant:
+                        break
             if not assembly.chunks:
                 raise ModelError("empty_stream", "the stream ended before anything came")
             assembly.flush()
+            if assembly.chanting is not None and cut_chant:
+                allowed = request.max_tokens if request.max_tokens is not None else 0
+                assembly.cut(assembly.chanting, estimate - allowed, allowed)
             return assembly.reply()
         raise ModelError("timeout", _too_late(timeouts, bool(assembly.chunks), clock() >= end))
     except ModelError:
@@ -167,6 +229,20 @@ async def ask(
         # A model that raises what it should not: its failure, not ours, and never retried blindly.
         assembly.dropped(attempt, estimate)
         raise ModelError("unknown", f"{type(error).__name__}: {error}") from error
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        decode(arguments or "{}")
+    except NotJSON:
+        return False
+    return True
+
+
+def _finding(found: Chanting, n: int) -> Finding:
+    how = f"the same {found.period} characters" if found.period else "the same few sentences"
+    pattern = f"{how} again and again ({found.channel})"
+    return Finding(detector="chant", pattern=pattern, count=found.laps, known=found.unit, onset=n)
 
 
 def _too_late(timeouts: Timeouts, begun: bool, in_all: bool) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 import msgspec
 
+from .detect.chant import FINISH
 from .guards.evidence import Missing
 from .messages import Call, Status
 from .model import Reply
@@ -57,6 +58,7 @@ class Tries(msgspec.Struct):
 
     empty: int = 0
     cut: int = 0
+    chanted: int = 0
     unparsed: int = 0
     pushed: int = 0
 
@@ -78,6 +80,11 @@ def decide(reply: Reply, situation: Situation, tries: Tries, wording: Wording) -
         return End("stopped", "filtered")
     if reply.finish == "length":
         return _cut(tries, wording)
+    if reply.finish == FINISH:
+        # Not kept: a model that reads its chant goes on with it. The ladder counts them and ends them.
+        tries.chanted += 1
+        return Push(wording.chanted(tries.chanted).text, "chant", keep=False)
+    tries.chanted = 0
     if reply.finish in BROKEN:
         return End("stopped", f"finish_{reply.finish}")
     tries.cut = 0

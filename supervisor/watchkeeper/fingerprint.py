@@ -13,7 +13,16 @@ import msgspec
 from .tools import Tool
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_VARIES = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|(?:/[\w.@-]+){2,}/?|\b\w*\d\w*\b""")
+_VARIES = re.compile(
+    r"""'[^']*'|"[^"]*"|`[^`]*`|‘[^’]*’|“[^”]*”|https?://\S+|(?:~|\.{1,2})?(?:/[\w.@~+-]+)+/?|\b[\w-]+(?:/[\w.@~+-]+)+"""
+    r"""|\b[\w-]+\.[a-z]{1,4}\b(?!\.)|[#@]?\b\w*\d\w*\b"""
+)
+_TELLING = re.compile(
+    r"error|exception|fail|denied|not found|no such|not exist|no match|invalid|illegal|cannot|can't|could not|unable"
+    r"|refused|timed? ?out|time-?out|undeclared|undefined|expected|missing|unknown|unsupported|not allowed|must\b"
+    r"|required|conflict|exceeded|unavailable|forbidden|unauthori[sz]ed|too many|reset by|fatal|panic",
+    re.IGNORECASE,
+)
 _FRAME = " \t\r|+-=_"
 """Drawn around the tracebacks of exception groups."""
 _TAIL = 4000
@@ -59,10 +68,12 @@ def result_key(content: str, tool: Tool | None = None) -> str:
 
 
 def error_signature(code: str, text: str) -> str:
-    """The signature of an error: its code and its last line, with what varies from call to call masked.
+    """The signature of an error: its code and its last line that tells something, with what varies masked.
 
-    Masked are words with digits, paths and what is quoted: two failures of one kind need not be equal.
+    Masked are words with digits, names of files, paths, addresses and what is quoted: two failures of one kind need not
+    be equal. Lines that tell nothing are rulers, carets, and advice that follows on the error itself.
     """
-    lines = text.rstrip()[-_TAIL:].split("\n")
-    line = next((bare for line in reversed(lines) if (bare := line.strip(_FRAME))), "")
-    return f"{code}: {_VARIES.sub('#', line[:_LINE])}"
+    lines = [bare for line in text.rstrip()[-_TAIL:].split("\n") if (bare := line.strip(_FRAME))]
+    telling = (line for line in reversed(lines) if _TELLING.search(line[:_LINE]))
+    line = next(telling, "") or next((line for line in reversed(lines) if any(map(str.isalpha, line))), "")
+    return f"{_VARIES.sub('#', code[:_LINE])}: {_VARIES.sub('#', (line or (lines or [''])[-1])[:_LINE])}"

@@ -98,6 +98,12 @@ class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Number of the event with which it began: another number is another episode, which climbs the ladder anew."""
     known: str | None = None
     """What is already known (the earlier result), bounded, for the message to the model."""
+    onset_call: int = 0
+    """The call with which it began, counted from 1 over the whole run; 0: not known. Filled in by the judge."""
+    calls_since: int = 0
+    """Calls of the run and its sub-agents from the onset on, that call and the last one included."""
+    tokens_since: int = 0
+    """Tokens of the run and its sub-agents that were settled after the onset."""
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -107,7 +113,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     finding: Finding
     message: str
     reason: str = "loop"
-    """The outcome's reason if the action is ``stop``."""
+    """The outcome's reason if the action is ``stop``, or ``pause`` and nobody resumes the run."""
 
 
 class CallRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -131,8 +137,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``reason`` is machine-readable: ``answer``; for ``stopped`` one of ``turns``, ``calls``, ``time``, ``tokens``,
     ``overrun``, ``loop``, ``tool_failing``, ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``empty``,
-    ``length``, ``filtered``, ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``,
-    ``crash``; for ``cancelled`` whatever the caller gave.
+    ``length``, ``filtered``, ``volume``, ``thoughts``, ``pause_expired``; for ``failed`` one of ``model_unavailable``,
+    ``model_refused``, ``crash``; for ``cancelled`` whatever the caller gave.
     """
 
     run: str
@@ -194,6 +200,10 @@ class RunStarted(Event, frozen=True, gc=False, tag="run_started"):
     """Messages taken over from an earlier conversation."""
     polls: tuple[str, ...] = ()
     """Tools that are meant to be asked again with equal arguments."""
+    mode: str | None = None
+    """The mode of the ladder (``observe``, ``nudge``, ``enforce``); None in older files: as the profile has it."""
+    attended: bool = False
+    """A person is there: where the ladder would stop the run, it is paused for them."""
     version: int = FORMAT
 
 
@@ -348,6 +358,10 @@ class Stopped(Event, frozen=True, gc=False, tag="stopped"):
 class Paused(Event, frozen=True, gc=False, tag="paused"):
     reason: str
     deadline: float | None = None
+    """Seconds until the run is stopped if nobody resumes it."""
+    verdict: Verdict | None = None
+    """For a pause by the watchdog: why, and what the run is stopped for at the deadline."""
+    cause: int = 0
 
 
 class Resumed(Event, frozen=True, gc=False, tag="resumed"):
@@ -399,14 +413,28 @@ class ContextChanged(Event, frozen=True, gc=False, tag="context_changed"):
 class ChildStarted(Event, frozen=True, gc=False, tag="child_started"):
     child: str
     agent: str
+    call_id: str = ""
+    """The call of this run within which it was started; empty if the host started it."""
+    task: str = ""
+    """The first part of its task."""
+    key: str = ""
+    """Digest of agent, task and earlier conversation: equal sub-tasks have equal keys."""
 
 
 class ChildEnded(Event, frozen=True, gc=False, tag="child_ended"):
+    """Its volume is that of its whole tree: the sub-agents below it are counted in."""
+
     child: str
     status: Status
     reason: str
     calls: int = 0
     tokens: int = 0
+    spent: dict[str, float] = {}
+    """What its tree drew from the budget, by dimension."""
+    depth: int = 1
+    """Levels of that tree, the child's own included."""
+    work: str = ""
+    """Digest of its calls and their results, in any order: equal work has equal digests; empty without calls."""
 
 
 class LoopBlocked(Event, frozen=True, gc=False, tag="loop_blocked"):

@@ -53,6 +53,9 @@ def load_tools(*sets: str, **options: Any) -> list[Tool]:
 def load_detectors() -> list[Factory]:
     """Detectors of third parties: entry points of ``watchkeeper.detectors`` name their factories.
 
+    A detector may declare at which counts it wants to be heard: ``steps = Steps(nudge=4, block=6, stop=10)``; one that
+    does not climbs by the steps of ``equal``. What its findings are called is its own ``name``.
+
     Raises :class:`ConfigurationError` for one that cannot be loaded, and for two of one name, ours included.
     """
     return _load_all("watchkeeper.detectors", OWN_DETECTORS)
@@ -74,7 +77,14 @@ def _load_all(group: str, own: Set[str]) -> list[Any]:
             f"{group}: {name} ({point.value}, from {_origin(point)}) has the name of one of watchkeeper's own; "
             "give it another"
         )
-    return [_load(point) for point in found.values()]
+    loaded = {name: _load(point) for name, point in found.items()}
+    for name, thing in loaded.items():
+        if getattr(thing, "name", name) in own:  # a "breaker" of somebody else's would stop in every mode
+            raise ConfigurationError(
+                f"{group}: {name} ({found[name].value}, from {_origin(found[name])}) calls itself {thing.name!r}, "
+                "which is the name of one of watchkeeper's own; give it another"
+            )
+    return list(loaded.values())
 
 
 def _found(group: str) -> dict[str, EntryPoint]:

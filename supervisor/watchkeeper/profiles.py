@@ -42,6 +42,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     thresholds: Thresholds = Thresholds()
     mode: GuardMode = "enforce"
+    """How far the ladder goes: note what it sees, say a word to the model, or block and stop too. A run may be started
+    in another one."""
+    attended: bool = False
+    """A person is there: where the ladder would stop the run it is paused for them, for at most ``limits.pause``. A run
+    may be started otherwise. Sub-agents are never attended unless they are started so: their end is a result for their
+    parent, which goes on."""
     refuse_equal: int | None = None
     """Refuse the n-th proposal of an equal call, of any tool; None: never by count alone."""
     show_earlier: bool = True
@@ -58,8 +64,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Share of a budget at which tools go off and the answer is asked for; 1.0: a plain stop at the limit."""
     on_limit: Literal["stop", "hand_over"] = "stop"
     thought_alert: int | None = None
-    """Near-equal thoughts in a row at which the model is told (takes effect with the thought guard)."""
+    """Near-equal thoughts (long texts before calls) in a row at which the model is told, earlier than the watchdog."""
     thought_force: int | None = None
+    """Such thoughts in a row at which tools go off and the answer is asked for."""
 
 
 PROFILES: dict[str, Profile] = {

@@ -15,9 +15,11 @@ import msgspec
 from . import failures, states
 from .agent import Agent
 from .budget import Budget
+from .detect.handover import Work
 from .errors import RunEndedError
 from .guards.evidence import Evidence
 from .history import History
+from .ladder import GuardMode
 from .ledger import Ledger
 from .log import Gap, Log, Reader
 from .messages import (
@@ -85,6 +87,8 @@ class Run:
         history: Sequence[Message],
         keep: int,
         grips_above: frozenset[Grip],
+        guard_mode: GuardMode | None = None,
+        attended: bool | None = None,
     ) -> None:
         self.id = run_id
         self.supervisor = supervisor
@@ -97,6 +101,12 @@ class Run:
         self.seams = seams
         self.budget = budget
         self.grips_above: frozenset[Grip] = grips_above
+        self.mode_given: GuardMode | None = guard_mode or (parent.mode_given if parent is not None else None)
+        """The mode that the run or one above it was started in; None: as the profile has it."""
+        self.guard_mode: GuardMode = self.mode_given or agent.profile.mode
+        self.attended: bool = agent.profile.attended and parent is None if attended is None else attended
+        self.work = Work()
+        """What it does, as one digest, for the detectors of its parent."""
         self.children: list[Run] = []
         self.descendants = 0
         """Sub-agents ever started under this run, if it is a root."""
@@ -118,6 +128,8 @@ class Run:
         self.cancelled_at: float | None = None
         self.after_turn_by: float | None = None
         self.paused_until: float | None = None
+        self._held: tuple[Verdict, int] | None = None
+        """The verdict that a pause is due to, and the number of the fact."""
         self.wakes_at = float("inf")
         """When the supervisor looks at the run next of its own accord."""
         self._paused_at = 0.0
@@ -222,28 +234,32 @@ class Run:
 
     def pause(self, reason: str = "paused", *, seconds: float | None = None) -> None:
         """Hold before the next model request; the turn's calls run on, the run's time stands still. After ``seconds``
-        (default: the limit of the agent, one hour) the run is stopped with the reason ``pause_expired``. Pausing twice
-        changes nothing."""
+        (default: the limit of the agent, one hour) the run is stopped with the reason ``pause_expired``, or for what
+        the watchdog had paused it for. Pausing twice changes nothing."""
         self._must_live("be paused")
         if self._unpaused is not None:
             return
         seconds = self.agent.limits.pause if seconds is None else seconds
         check_pause(seconds)
+        self._pause(seconds)
+        self.log.append(Paused, reason=reason, deadline=seconds)
+        self.notify()
+
+    def _pause(self, seconds: float) -> None:
         self._paused_at = self.seams.clock()
         self.paused_until = self._paused_at + seconds
         self._unpaused = anyio.Event()
         if self.state == "running":
             self.move("pausing")
-        self.log.append(Paused, reason=reason, deadline=seconds)
-        self.notify()
 
     def resume(self, reason: str = "") -> None:
-        """Go on after a pause. Resuming a run that is not paused changes nothing."""
+        """Go on after a pause, also one by the watchdog: what it has seen so far still counts, and a hard ceiling stops
+        the run all the same. Resuming a run that is not paused changes nothing."""
         self._must_live("be resumed")
         if self._unpaused is None:
             return
         self._unpaused.set()
-        self._unpaused = self.paused_until = None
+        self._unpaused = self.paused_until = self._held = None
         self._paused_for += self.seams.clock() - self._paused_at
         if self.state in ("pausing", "paused"):
             self.move("running")
@@ -317,14 +333,36 @@ class Run:
             log.append(Stopped, verdict=verdict, cause=cause)
             self.end(Ending("stopped", verdict.reason, verdict=verdict))
         elif verdict.action == "pause":
-            self.pause(verdict.reason)
+            self._hold(verdict, cause)
         else:
             if verdict.action == "block" and finding.keys:
                 log.append(Blocked, keys=finding.keys, by=finding.detector, cause=cause, known=finding.known)
             log.append(Nudged, text=verdict.message, by=finding.detector, cause=cause)
 
+    def _hold(self, verdict: Verdict, cause: int) -> None:
+        """Pause for a person, for what would be a stop without one. The model reads why, should it go on."""
+        if self._unpaused is None:
+            self._pause(self.agent.limits.pause)
+        assert self.paused_until is not None
+        left = self.paused_until - self.seams.clock()
+        fact = self.log.append(Paused, reason=verdict.reason, deadline=left, verdict=verdict, cause=cause)
+        self._held = self._held or (verdict, fact.n)
+        self.log.append(Nudged, text=verdict.message, by=verdict.finding.detector, cause=cause)
+        self.notify()
+
+    def pause_expired(self) -> None:
+        """Nobody has resumed the run in time."""
+        if self._held is None:
+            self.end(Ending("stopped", "pause_expired"))
+            return
+        verdict, cause = self._held
+        self.detail = self.supervisor.wording.nobody_came(self.seams.clock() - self._paused_at)
+        self.log.append(Stopped, verdict=verdict, cause=cause)
+        self.end(Ending("stopped", verdict.reason, verdict=verdict))
+
     async def gate(self) -> None:
-        """Hold here while the run is paused."""
+        """Hold here while the run is paused. First all facts so far are judged, for a verdict may pause it."""
+        await self.log.passed("watchdog", self.log.n)
         while self._unpaused is not None and self.stopping_after_turn is None:
             if self.state == "running":
                 self.move("pausing")

@@ -21,6 +21,7 @@ from .budget import Budget
 from .current import HERE
 from .decisions import Answer
 from .detect.detector import Factory
+from .detect.handover import task_key
 from .detect.judge import Judge
 from .detect.silence import Silence
 from .errors import ConfigurationError, SpawnRefused, SupervisorClosed
@@ -31,6 +32,7 @@ from .guards.equal import RefuseEqual
 from .guards.guard import CallGuard, GuardFactory
 from .guards.guarded import Guarded
 from .guards.interval import Interval
+from .ladder import MODES, GuardMode
 from .locks import Grip, Locks
 from .log import KEEP, Reader
 from .messages import (
@@ -53,6 +55,8 @@ CLOSING = 10.0
 ROUNDS = 3
 """Rounds of the loop within which a cancel from without has reached all tasks of the supervisor."""
 MAX_DEPTH = 2
+SHOWN_TASK = 500
+"""Characters of a sub-agent's task that the fact of its start shows."""
 MAX_CHILDREN = 10
 """Sub-agents that one root run may ever start, at any depth."""
 
@@ -121,18 +125,22 @@ class Supervisor:
         history: Sequence[Message] = (),
         parent: Run | None = None,
         budget: Budget | None = None,
+        mode: GuardMode | None = None,
+        attended: bool | None = None,
     ) -> Run:
         """Start a run and return its handle; it can be cancelled from then on.
 
         ``history`` goes on with an earlier conversation (``Outcome.history``), also one that was stopped. With a
         ``parent`` the run is its sub-agent: it draws from the parent's limits and is cancelled with it. ``budget`` is
-        shared with whoever else holds it.
+        shared with whoever else holds it. ``mode`` (``observe``, ``nudge``, ``enforce``) and ``attended`` set aside
+        what the agent's profile says of them, for this run; the mode for its sub-agents too.
 
         Raises :class:`SupervisorClosed`, or :class:`SpawnRefused` for a sub-agent too deep or too many.
         """
         if self._tasks is None:
             raise SupervisorClosed("the supervisor is not open: use it as 'async with Supervisor() as supervisor:'")
         _check_start(task, history)
+        _check_mode(mode)
         if parent is not None:
             self._check_spawn(parent)
             if parent.executor is not None:
@@ -150,6 +158,8 @@ class Supervisor:
             history=history,
             keep=self._keep,
             grips_above=_grips_above(parent),
+            guard_mode=mode,
+            attended=attended,
         )
         self.runs[run.id] = run
         if parent is None:
@@ -159,7 +169,15 @@ class Supervisor:
         if parent is not None:
             parent.children.append(run)
             parent.root.descendants += 1
-            parent.log.append(ChildStarted, child=run.id, agent=agent.name)
+            run.log.attach(run.work)
+            parent.log.append(
+                ChildStarted,
+                child=run.id,
+                agent=agent.name,
+                call_id=_call_of(parent),
+                task=task[:SHOWN_TASK],
+                key=task_key(agent.name, task, (message.content for message in history)),
+            )
         return run
 
     # -- a run from start to end -------------------------------------------------------------------------------------
@@ -232,7 +250,13 @@ class Supervisor:
         log.begin()
         run.began = log.began
         run.move("running")
-        judge = run.judge = Judge(profile.thresholds, mode=profile.mode, extra=self._detectors, wording=self.wording)
+        judge = run.judge = Judge(
+            profile.thresholds,
+            mode=run.guard_mode,
+            attended=run.attended,
+            extra=self._detectors,
+            wording=self.wording,
+        )
         watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
         guards = self._guards_of(agent)
         for guard in guards:
@@ -268,6 +292,8 @@ class Supervisor:
             model=agent.model.name,
             continued=len(run.history),
             polls=tuple(tool.name for tool in agent.tools.values() if tool.poll),
+            mode=run.guard_mode,
+            attended=run.attended,
         )
         log.user_turn += 1
         log.append(UserMessage, text=run.task)
@@ -328,7 +354,7 @@ class Supervisor:
             elif run.after_turn_by is not None and now >= run.after_turn_by:
                 run.end(Ending("cancelled", run.stopping_after_turn or "cancelled"))
             elif run.paused_until is not None and now >= run.paused_until:
-                run.end(Ending("stopped", "pause_expired"))
+                run.pause_expired()
             else:
                 dues = [left, *(due - now for due in (run.after_turn_by, run.paused_until) if due is not None)]
                 dues.append(executor.overdue(now))
@@ -432,8 +458,19 @@ def _grips_above(parent: Run | None) -> frozenset[Grip]:
     return parent.grips_above | ({grip} if grip is not None else set())
 
 
+def _call_of(parent: Run) -> str:
+    """The call of the parent within which this code runs; empty outside of one."""
+    here = HERE.get(None)
+    return here.call_id if here is not None and here.run is parent else ""
+
+
 def _is_cancel(error: BaseException) -> bool:
     return isinstance(error, anyio.get_cancelled_exc_class())
+
+
+def _check_mode(mode: object) -> None:
+    if mode is not None and mode not in MODES:
+        raise ConfigurationError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
 
 
 def _check_start(task: object, history: Sequence[object]) -> None:

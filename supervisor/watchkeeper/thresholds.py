@@ -16,6 +16,13 @@ class Steps(msgspec.Struct, frozen=True):
     block: int | None = None
     stop: int | None = None
 
+    def tells(self, count: int) -> bool:
+        """Whether a count is worth a finding: it is one of the steps, or half as much again beyond the last of them."""
+        last = self.stop or self.block or self.nudge
+        if last is not None and count > last:
+            return (count - last) % ((last + 1) // 2) == 0
+        return count in (self.nudge, self.block, self.stop)
+
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     """When the watchdog acts. Counts include the current call and, for refused ones, their proposals."""
@@ -45,11 +52,80 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     failing_in_any_way: bool = False
     """Count failures of a tool in a row whatever the error, instead of those of one signature."""
 
+    erring: Steps = Steps(5, 8, 12)
+    """The same for errors of one kind, that differ in names and numbers."""
+
+    complaint: Steps = Steps(5, 8, 12)
+    """The same for results that end in one complaint but do not count as failures (what a shell says, as a rule)."""
+
+    recurring: Steps = Steps(6, 9, 12)
+    """Equal pairs within the window, others in between. Good runs: 4 / 3 / 5."""
+
+    interleaved: Steps = Steps(4, 5, 6)
+    """Laps of a cycle with fresh calls in between: one more than without, for what is fresh may be progress."""
+
+    stale: Steps = Steps(8, 12, 18)
+    """Rounds in a row without news. Good runs of the public corpora: 3; what is looked up again is rarely so much."""
+
+    similar: Steps = Steps(5, 8, 12)
+    """Calls put differently in a row with one and the same result."""
+
+    fruitless: Steps = Steps(12, 24, 32)
+    """Calls of one tool in a row that found nothing, whatever they looked for."""
+
+    churn: Steps = Steps(12, 20, 30)
+    """Calls on one target in a row with one acknowledgement. A large change is made of many edits."""
+
+    turned_away: Steps = Steps(3, None, 6)
+    """Rounds in a row in which no call ran, whichever tools they asked for."""
+
     arguments: Steps = Steps(4, None, 5)
     """Bad arguments for one tool, rounds in a row: three tries to mend them, then a word, then the end."""
 
     breaker: int = 30
     """Equal pairs within the window, whatever stands between them: a hard ceiling that nothing lifts."""
+
+    handover: Steps = Steps(3, 4, 5)
+    """Laps of agents that hand over to each other, or of one sub-task that is spawned with the very same work, with
+    nothing new in between: as with any other cycle told within 3 laps, stopped within 5."""
+
+    volume: Steps = Steps(100, None, 150)
+    """How much of a line below is used, in percent: told when it is passed, stopped at half as much again."""
+    volume_calls: int | None = None
+    """Calls of a run and its sub-agents. None: 2,000 for a run that has no limit of calls, as recorded ones, and off
+    for one that has, because somebody has chosen it. The largest good runs known have hundreds of calls; a runaway in
+    the field made 10,943."""
+    volume_tokens: int | None = None
+    """Tokens likewise. Off: each turn pays for the whole conversation anew, so long good runs use millions, and the
+    budget, which looks before each request, is the better limit."""
+    volume_spend: float | None = None
+    """Money likewise (the budget's dimension ``spend``). Off: what is much depends on the task, not on the run."""
+    volume_rate: int | None = None
+    """Calls within a minute. Off: a fan-out of a thousand reads is one honest second."""
+    volume_depth: int | None = None
+    """Levels of sub-agents below the run. Off: the supervisor starts none deeper than 2."""
+    step_line: int | None = None
+    """Calls beyond which few good runs of this class of task go, learned from earlier ones (``step_line()``). Off until
+    it has been learned: a line of another class tells nothing."""
+
+    chant: Steps = Steps(None, None, 3)
+    """Replies in a row whose stream was cut because it chanted. Each of them is sent back with a word of its own, so
+    the ladder needs none; who has not listened twice will not the third time."""
+    chant_cut: bool = True
+    """Listen to the streams of replies and cut them when they chant (in mode ``observe``: only say so)."""
+
+    monologue: Steps = Steps(None, None, 3)
+    """Near-equal replies without a call, in a row, with no word from the user in between. Each of them was sent back
+    with a word of its own, so the ladder needs none; who has not listened twice will not the third time. (Empty ones
+    have a limit of their own.)"""
+
+    thoughts: Steps = Steps(4, None, 12)
+    """Near-equal long thoughts in a row, before calls that may differ. Good runs: 1, once the calls of one reply count
+    as one. The calls have detectors of their own, so only very many are a reason to end."""
+
+    compaction: Steps = Steps(3, None, 6)
+    """Compactions of the context in a row with nothing new from any call in between. One that was not enough and one
+    more happen; from then on what is left to drop is what the work needs."""
 
     silence: float = 120.0
     """Seconds without any fact while nothing with a deadline of its own is going on."""

@@ -50,14 +50,23 @@ async def wind_up(run: Run) -> None:
     run.finished(outcome)
     parent = run.parent
     if parent is not None and not parent.log.closed:
+        tree = _tree(run)
         parent.log.append(
             ChildEnded,
             child=run.id,
             status=outcome.status,
             reason=outcome.reason,
-            calls=len(outcome.calls),
-            tokens=outcome.usage.total,
+            calls=sum(one.ledger.ended for one in tree),
+            tokens=int(outcome.spent.get("tokens", 0)),
+            spent=outcome.spent,
+            depth=1 + max(one.depth for one in tree) - run.depth,
+            work=run.work.digest,
         )
+
+
+def _tree(run: Run) -> list[Run]:
+    """The run and all sub-agents below it."""
+    return [run, *(one for child in run.children for one in _tree(child))]
 
 
 def _drain(run: Run) -> None:
@@ -115,6 +124,12 @@ def last_resort(run: Run, cause: str) -> None:
             run.finished(outcome)
 
 
+def _detail(run: Run, ending: Ending) -> str:
+    if ending.verdict is None:
+        return run.detail
+    return f"{run.supervisor.wording.episode(ending.verdict.finding)} {run.detail}".strip()
+
+
 def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
     actor, records = run.actor, run.ledger.records()
     turns = actor.turns if actor is not None else 0
@@ -124,7 +139,7 @@ def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
         run=run.id,
         status=ending.status,
         reason=ending.reason,
-        message=run.supervisor.wording.outcome(ending.status, ending.reason, turns, started, run.detail),
+        message=run.supervisor.wording.outcome(ending.status, ending.reason, turns, started, _detail(run, ending)),
         answer=ending.answer,
         forced=ending.forced,
         partial=actor.last_text or None if actor is not None and ending.answer is None else None,

@@ -205,6 +205,21 @@ class Wording:
             happened = f"You have made the very same call of {named(finding.tool)} {finding.count} times in a row."
         elif finding.detector == "silence":
             happened = f"The run has been silent: {bounded(finding.pattern, 200)}."
+        elif finding.detector == "handover" and finding.tool:
+            happened = (
+                f"The same task has been given to {named(finding.tool)} {finding.count} times, and each time it did "
+                "the very same work."
+            )
+        elif finding.detector == "volume":
+            happened = f"This run has grown very long: {bounded(finding.pattern, 200)} ({finding.count} %)."
+        elif finding.detector == "chant":
+            happened = f"{finding.count} replies in a row went round and round in the same words and were cut off."
+        elif finding.detector == "monologue":
+            happened = f"You have said nearly the same {finding.count} times without calling a tool."
+        elif finding.detector == "thoughts":
+            happened = f"Your last {finding.count} thoughts were nearly the same."
+        elif finding.detector == "compaction":
+            happened = f"The conversation was shortened {finding.count} times, and nothing new was found in between."
         elif finding.detector in ("equal", "breaker"):
             happened = f"The same call of {named(finding.tool)} has given the same result {finding.count} times."
         else:
@@ -217,6 +232,17 @@ class Wording:
     def _advice(self, action: Action, finding: Finding) -> str:
         if action == "stop":
             return "The run ends here; what was done so far is kept."
+        if action == "pause":
+            return (
+                "The run was held here for a person to look at, and they let it go on. Change your approach, or give "
+                "your best answer and say what is missing."
+            )
+        if finding.detector == "volume":
+            return "Converge: finish what matters most and answer, or say what is in the way."
+        if finding.detector in ("monologue", "thoughts"):
+            return "Do the next step with a tool call, or give your final answer and say what stands in the way."
+        if finding.detector == "compaction":
+            return "Write down what you know in a few sentences, then do one small part, or answer from what is known."
         if finding.detector in ("poll", "equal_any"):
             return "If you are waiting for something, wait once, with a deadline; otherwise go on with what is known."
         if action == "block" and any(key.startswith("tool:") for key in finding.keys):
@@ -281,6 +307,24 @@ class Wording:
             "Send smaller parts: one call at a time, with shorter arguments, or a shorter answer.",
         )
 
+    def chanted(self, times: int) -> Told:
+        """``times``: such replies in a row. What was repeated is not shown: who reads it goes on with it."""
+        again = "Once more your" if times > 1 else "Your"
+        return Told(
+            f"{again} reply went round and round in the same words, so it was cut off; nothing of it was run or taken "
+            "as the answer.",
+            "What came before it stands: your calls and their results, and the task.",
+            "Say the next step once, in one short sentence, and take it with a tool call, or give your answer in plain "
+            "text. If something long and repetitive is really needed, make it with a tool or in smaller parts.",
+        )
+
+    def thoughts(self, times: int) -> Told:
+        return Told(
+            f"Your last {times} thoughts were nearly the same.",
+            "The calls after them have their results; thinking the same again will not add to those.",
+            "Decide what is missing and do just that, or give your answer.",
+        )
+
     def unparsed_call(self, tool: str) -> Told:
         return Told(
             f"Your last reply looks like a call of {named(tool)} written as text; nothing was run.",
@@ -289,6 +333,22 @@ class Wording:
         )
 
     # -- for a person ----------------------------------------------------------------------------------------------
+
+    def episode(self, finding: Finding) -> str:
+        """What a verdict rests on: what it was, where it began and what has been spent since."""
+        what = bounded(finding.pattern, 200)
+        if finding.tool:
+            what = f"{what} ({bounded(finding.tool, 100)})"
+        times = f", {finding.count} %" if finding.detector == "volume" else f", {finding.count} times"
+        if not finding.onset_call:
+            return f"What was seen: {what}{times if finding.count > 1 else ''}."
+        spent = _count(finding.calls_since, "call")
+        if finding.tokens_since:
+            spent = f"{spent} and {_count(finding.tokens_since, 'token')}"
+        return f"What was seen: {what}{times}, from call {finding.onset_call} on; {spent} went into it."
+
+    def nobody_came(self, seconds: float) -> str:
+        return f"It was paused for a person, and nobody resumed it within {_count(round(seconds), 'second')}."
 
     def outcome(self, status: str, reason: str, turns: int, calls: int, detail: str = "") -> str:
         done = f"{_count(turns, 'turn')} and {_count(calls, 'tool call')}"
@@ -307,11 +367,13 @@ _SENTENCES: dict[tuple[str, str], str] = {
     ("stopped", "loop"): "The run was stopped because it went round in circles.",
     ("stopped", "tool_failing"): "The run was stopped because a tool kept failing.",
     ("stopped", "bad_arguments"): "The run was stopped because the model could not form a valid call.",
+    ("stopped", "volume"): "The run was stopped because it grew far beyond what it should take.",
     ("stopped", "breaker"): "The run was stopped by the breaker: too many equal calls.",
     ("stopped", "silence"): "The run was stopped because nothing happened any more.",
     ("stopped", "no_evidence"): "The run was stopped because the answer did not rest on evidence.",
     ("stopped", "empty"): "The run was stopped because the model said nothing.",
     ("stopped", "length"): "The run was stopped because the replies were cut off.",
+    ("stopped", "thoughts"): "The run was stopped because the model kept thinking the same and gave no answer.",
     ("stopped", "filtered"): "The run ended because the provider withheld the reply.",
     ("stopped", "pause_expired"): "The run was paused and nobody resumed it in time.",
     ("stopped", ""): "The run was stopped ({reason}).",
@@ -324,4 +386,4 @@ _SENTENCES: dict[tuple[str, str], str] = {
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"

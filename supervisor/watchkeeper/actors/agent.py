@@ -11,6 +11,8 @@ from ..agent import Agent
 from ..asking import ask
 from ..budget import Budget, Hold, Short
 from ..decisions import Act, Answer, End, Push, Situation, Tries, decide
+from ..detect.chant import FINISH, Chant
+from ..detect.monologue import Thoughts
 from ..guards.evidence import Evidence
 from ..history import History
 from ..ladder import strongest
@@ -74,6 +76,7 @@ class AgentActor:
         self._specs = tuple(tool.spec() for tool in agent.tools.values())
         self._spec_characters = len(repr(self._specs)) + len(agent.instructions)
         self._tries = Tries()
+        self._thoughts = Thoughts(agent.profile.thresholds, frozenset())
         self._density = TOKENS_PER_CHARACTER
         self._reminded: set[str] = set()
         self._finishing: str | None = None
@@ -142,6 +145,8 @@ class AgentActor:
             fired["finish"] = "turns"
         elif near := self._nearly_used():
             fired["finish"] = near
+        elif agent.profile.thought_force is not None and self._thoughts.count >= agent.profile.thought_force:
+            fired["finish"] = "thoughts"
         if self._finishing is None and fired:
             reason = fired[strongest(fired) or "finish"]
             self._finishing = reason
@@ -172,7 +177,7 @@ class AgentActor:
     def _take_steers(self) -> None:
         while self._run.steers:
             self._log.user_turn += 1
-            self._log.append(UserMessage, text=self._run.steers.popleft(), source="steer")
+            self._thoughts.user_spoke(self._log.append(UserMessage, text=self._run.steers.popleft(), source="steer"))
 
     def _over_limit(self) -> str | None:
         """A limit that is reached in full; in that dimension no tool is of use any more."""
@@ -195,7 +200,12 @@ class AgentActor:
         return [("tokens", self._budget.share("tokens")), ("time", self._run.time_share())]
 
     def _remind(self, left: float | None) -> None:
-        at = self._agent.profile.remind_at
+        at, alert = self._agent.profile.remind_at, self._agent.profile.thought_alert
+        if alert is not None and self._thoughts.count < alert:
+            self._reminded.discard("thoughts")
+        elif alert is not None and "thoughts" not in self._reminded:
+            self._reminded.add("thoughts")
+            self._log.append(Reminded, text=self._wording.thoughts(self._thoughts.count).text, about="thoughts")
         for name, share in self._shares():
             if share >= at and name not in self._reminded:
                 self._reminded.add(name)
@@ -261,6 +271,8 @@ class AgentActor:
                     on_first_chunk=self._probe_answered,
                     attempt=number,
                     estimate=int(hold.amounts["tokens"]),
+                    chant=Chant() if agent.profile.thresholds.chant_cut else None,
+                    cut_chant=self._run.guard_mode != "observe",
                 )
             except ModelError as error:
                 now = self._run.seams.clock()
@@ -276,7 +288,7 @@ class AgentActor:
             self._provider.succeeded(self._run.seams.clock())
             over = self._charge(hold, reply.usage)
             self._learn(reply.usage)
-            log.append(
+            replied = log.append(
                 ModelReplied,
                 text=reply.text,
                 calls=reply.calls,
@@ -284,8 +296,9 @@ class AgentActor:
                 reasoning=reply.reasoning,
                 usage=reply.usage,
                 seconds=self._run.seams.clock() - began,
-                stored=bool(reply.text.strip() or reply.calls) and reply.finish != "length",
+                stored=bool(reply.text.strip() or reply.calls) and reply.finish not in ("length", FINISH),
             )
+            self._thoughts.replied(replied)
             if over:
                 dimension, excess = next(iter(over.items()))
                 log.append(Overrun, dimension=dimension, over=excess)
@@ -342,7 +355,7 @@ class AgentActor:
         self._open_hold = None
         if usage is not None and not 0 <= min(usage.input_tokens, usage.output_tokens) <= usage.total < MAX_USAGE:
             usage = None  # what cannot be is not a report
-        estimated = usage is None or not usage.total
+        estimated = usage is None or not usage.total or usage.estimated
         spent = hold.amounts["tokens"] if usage is None or not usage.total else float(usage.total)
         over = self._budget.settle(hold, {"tokens": spent})
         self._log.append(Settled, amounts={"tokens": spent}, held=hold.id, estimated=estimated)
@@ -359,7 +372,7 @@ class AgentActor:
     def _learn(self, usage: Usage | None) -> None:
         """Tokens per character of this model, from what the server counted; never below what was seen last."""
         characters = self._history.characters + self._spec_characters
-        if usage is not None and usage.input_tokens and characters > 200:
+        if usage is not None and usage.input_tokens and not usage.estimated and characters > 200:
             self._density = min(max(usage.input_tokens / characters, 0.05), 4.0)
 
     def _retried(self, number: int, error: Exception, wait: float) -> None:
@@ -384,7 +397,7 @@ class AgentActor:
             pushbacks=self._agent.limits.pushbacks,
             empty_replies=self._agent.limits.empty_replies,
         )
-        if reply.text.strip():
+        if reply.text.strip() and (reply.finish != FINISH or not self.last_text):
             self.last_text = reply.text
         decision = decide(reply, situation, self._tries, self._wording)
         if isinstance(decision, Push) and decision.rejected is not None:
@@ -412,4 +425,5 @@ _WHY = {
     "calls": "The tool calls of this run are used up",
     "tokens": "The tokens of this run are nearly used up",
     "time": "The time of this run is nearly up",
+    "thoughts": "You have been thinking the same again and again",
 }

@@ -8,7 +8,8 @@ from ..messages import Finding
 from ..thresholds import Thresholds
 from .round import Pair, Ring, Round
 
-REMEMBERED = 64
+REMEMBERED = 16
+"""Tools that are followed at once."""
 
 
 class BadArguments:
@@ -45,5 +46,5 @@ class BadArguments:
             calls=calls,
             tool=pair.tool,
             onset=onset,
-            known=pair.content,
+            known=pair.content[:400],
         )

@@ -17,12 +17,11 @@ class Breaker:
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._at = thresholds.breaker
         self._window = thresholds.window
-        self._polls = polls
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         for pair in round.pairs:
             count = ring.count(pair)
-            if count >= min(self._at, self._window) and pair.tool not in self._polls:
+            if count >= min(self._at, self._window) and not pair.poll:
                 yield Finding(
                     detector=self.name,
                     pattern=f"{count} equal calls and results within {self._window}",
@@ -30,6 +29,5 @@ class Breaker:
                     calls=(pair.call_id,),
                     keys=(pair.key,),
                     tool=pair.tool,
-                    onset=pair.n,
-                    known=pair.content,
+                    known=ring.content(pair),
                 )

@@ -18,14 +18,13 @@ class Cycle:
     ones the smallest period: within a lap of a long cycle there may be some of a short one.
 
     Constant work a round: seven comparisons. A streak of equal rounds (period 1) is not a cycle. A cycle in which any
-    result changes in each lap is not seen as one: what changes may be progress. Nor is one with a poll in it: waiting
-    between two looks is how one polls, and polls have a patience of their own.
+    result changes in each lap is not seen as one: what changes may be progress. Nor is one with a poll or a wait in it:
+    waiting between two looks is how one polls, and polls have a patience of their own.
     """
 
     name = "cycle"
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
-        self._polls = polls
         self._rounds: deque[Round] = deque(maxlen=PERIODS[-1] + 1)
         self._matched = dict.fromkeys(PERIODS, 0)
         self._onsets = dict.fromkeys(PERIODS, 0)
@@ -51,7 +50,7 @@ class Cycle:
         if all(one.fingerprint == lap[0].fingerprint for one in lap):
             return None
         pairs = [pair for one in lap for pair in one.pairs]
-        if any(pair.tool in self._polls for pair in pairs):
+        if any(pair.poll for pair in pairs):
             return None
         # The order within the lap depends on where it is cut: the keys are named in an order of their own.
         keys = tuple(sorted({pair.key for pair in pairs}))

@@ -16,6 +16,9 @@ class Detector(Protocol):
 
     ``round`` is called when the calls of a turn all have their results, and returns findings. A new user message makes
     a new detector. One that raises is switched off with a fact; the run goes on.
+
+    Two attributes may be there beside: ``folds``, by kind of fact what takes one of its context and returns findings;
+    and ``steps`` (:class:`Steps`), at which counts its findings become a nudge, a block, a stop.
     """
 
     name: str
@@ -23,5 +26,15 @@ class Detector(Protocol):
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]: ...
 
 
+@runtime_checkable
+class RunDetector(Protocol):
+    """Judges the rounds of all agent contexts of a run together. A message of the user does not make a new one."""
+
+    name: str
+
+    def round(self, round: Round, ring: Ring, context: str) -> Iterable[Finding]: ...
+
+
 Factory = Callable[[Thresholds, frozenset[str]], Detector]
 """Makes a detector from the thresholds and the names of the tools that are declared ``poll``."""
+RunFactory = Callable[[Thresholds, frozenset[str]], RunDetector]

@@ -12,29 +12,32 @@ from .round import Ring, Round
 class Equal:
     """A call that gave the same result in the round before, and before that.
 
-    The streak of a call ends when its result changes or a round passes without it. Polls are not judged here.
+    The streak of a call ends when its result changes or a round passes without it. Polls are not judged here, nor is a
+    call whose result says that something goes on.
     """
 
     name = "equal"
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
-        self._polls = polls
-        self._streaks: dict[tuple[str, str], tuple[int, int, tuple[str, ...]]] = {}
+        self._steps = thresholds.equal
+        self._streaks: dict[int, tuple[int, int, tuple[str, ...]]] = {}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         before = self._streaks
-        now: dict[tuple[str, str], tuple[int, int, tuple[str, ...]]] = {}
+        now: dict[int, tuple[int, int, tuple[str, ...]]] = {}
         findings = []
         for pair in round.pairs:
-            if pair.tool in self._polls:
+            if pair.poll:
                 continue
-            both = pair.both
+            both = pair.id
             seen = before.get(both)
             if seen is None:
                 now[both] = (1, pair.n, (pair.call_id,))
             else:
                 count, onset, calls = seen
                 now[both] = (count + 1, onset, (*calls[-7:], pair.call_id))
+                if not self._steps.tells(count + 1):
+                    continue
                 findings.append(
                     Finding(
                         detector=self.name,
@@ -44,7 +47,7 @@ class Equal:
                         keys=(pair.key,),
                         tool=pair.tool,
                         onset=onset,
-                        known=ring.last_result[pair.key][1] if pair.key in ring.last_result else pair.content,
+                        known=ring.content(pair),
                     )
                 )
         self._streaks = now

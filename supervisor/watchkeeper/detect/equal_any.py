@@ -15,9 +15,7 @@ class EqualAny:
     name = "equal_any"
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
-        self._polls = polls
-        steps = thresholds.equal_any
-        self._tell = min((at for at in (steps.nudge, steps.block, steps.stop) if at is not None), default=2**31)
+        self._steps = thresholds.equal_any
         self._streaks: dict[str, tuple[int, int, tuple[str, ...]]] = {}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
@@ -25,7 +23,7 @@ class EqualAny:
         now: dict[str, tuple[int, int, tuple[str, ...]]] = {}
         findings = []
         for pair in round.pairs:
-            if pair.tool in self._polls:
+            if pair.poll:
                 continue
             seen = before.get(pair.key)
             if seen is None:
@@ -33,7 +31,7 @@ class EqualAny:
                 continue
             count, onset, calls = seen
             now[pair.key] = (count + 1, onset, (*calls[-7:], pair.call_id))
-            if count + 1 >= self._tell:
+            if self._steps.tells(count + 1):
                 findings.append(
                     Finding(
                         detector=self.name,
@@ -43,7 +41,7 @@ class EqualAny:
                         keys=(pair.key,),
                         tool=pair.tool,
                         onset=onset,
-                        known=pair.content,
+                        known=pair.content[:400],
                     )
                 )
         self._streaks = now

@@ -1,4 +1,4 @@
-"""One tool that keeps failing in one way, whatever its arguments."""
+"""One tool that keeps failing in one way, whatever its arguments; or with errors of one kind."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from ..messages import Finding
 from ..thresholds import Thresholds
 from .round import Pair, Ring, Round
 
-REMEMBERED = 64
+REMEMBERED = 16
+"""Tools that are followed at once."""
 
 
 class Failing:
-    """Rounds in a row in which every call of a tool failed with one error signature.
+    """Rounds in a row in which every call of a tool failed with one error: equal but for what it repeats of the
+    arguments, and for volatile parts.
 
     "Not found" and a non-zero exit are results, not failures. A round without the tool changes nothing, and neither
     does one in which no call of it ran; a success or another error of it ends the streak. Calls that a block of ours
@@ -29,7 +31,7 @@ class Failing:
         streaks = self._streaks
         tools: dict[str, list[Pair]] = {}
         for pair in round.pairs:
-            if pair.signature is not None or pair.tool in streaks:
+            if self.signature(pair) is not None or pair.tool in streaks:
                 tools.setdefault(pair.tool, []).append(pair)
         findings = []
         for tool, pairs in tools.items():
@@ -39,6 +41,14 @@ class Failing:
         while len(streaks) > REMEMBERED:
             streaks.pop(next(iter(streaks)))
         return findings
+
+    def signature(self, pair: Pair) -> str | None:
+        """What the failure of a call is known by; None for one that did not fail."""
+        return None if pair.signature is None else f"{pair.signature} {pair.family}"
+
+    def shown(self, signature: str) -> str:
+        """The signature without the digest of the result."""
+        return signature.rpartition(" ")[0]
 
     def _follow(self, tool: str, pairs: list[Pair]) -> _Streak | None:
         """The streak of the tool after this round, if the round was one more of it."""
@@ -51,18 +61,23 @@ class Failing:
             if not any(pair.refused for pair in pairs):
                 return None
         else:
-            signatures = {pair.signature for pair in ran}
+            signatures = {self.signature(pair) for pair in ran}
             if None in signatures or (len(signatures) > 1 and not self._in_any_way):
                 return None
-            signature = "any" if self._in_any_way else ran[0].signature
-            if streak is None or streak.signature != signature:
+            shown = self.signature(ran[0])
+            signature = "any" if self._in_any_way else shown
+            if streak is None or streak.signature != signature or self.is_news(ran):
                 streak = _Streak(signature, pairs[0].n)
             self._streaks[tool] = streak
-            streak.shown, streak.known = ran[0].signature or "", ran[0].content
+            streak.shown, streak.known = self.shown(shown or ""), ran[0].content[:400]
         streak.count += 1
         streak.calls = (*streak.calls[-7:], pairs[0].call_id)
         streak.keys = tuple(dict.fromkeys((*streak.keys[-7:], *(pair.key for pair in pairs))))
         return streak
+
+    def is_news(self, ran: list[Pair]) -> bool:
+        """Whether something has moved, though the error is the same."""
+        return False
 
     def _finding(self, tool: str, streak: _Streak) -> Finding:
         return Finding(
@@ -90,3 +105,28 @@ class _Streak:
         self.keys: tuple[str, ...] = ()
         self.shown = ""
         self.known = ""
+
+
+class Erring(Failing):
+    """As :class:`Failing`, for errors of one kind: words with digits, names and what is quoted may differ.
+
+    The bar is higher, and what is new from another tool ends the streak: an error of the same kind in another place,
+    after a change, may be the next of many that are mended one by one. So does an equal call that fails otherwise.
+    """
+
+    name = "erring"
+
+    def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
+        if round.novel and self._streaks:
+            for tool in self._streaks.keys() - {pair.tool for pair in round.pairs}:
+                del self._streaks[tool]
+        return super().round(round, ring)
+
+    def signature(self, pair: Pair) -> str | None:
+        return pair.signature
+
+    def shown(self, signature: str) -> str:
+        return signature
+
+    def is_news(self, ran: list[Pair]) -> bool:
+        return any(pair.moved for pair in ran)

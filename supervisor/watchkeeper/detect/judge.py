@@ -13,28 +13,53 @@ from ..messages import (
     Action,
     CallEnded,
     CallProposed,
+    ChildEnded,
     Event,
     Finding,
     ModelReplied,
     RunStarted,
+    Settled,
     UserMessage,
     Verdict,
 )
 from ..thresholds import Thresholds
 from ..wording import Wording
+from .alike import is_acknowledgement
 from .badarguments import BadArguments
 from .breaker import Breaker
+from .chant import Chants
+from .churn import Churn
+from .compaction import Compaction
+from .complaint import Complaint
 from .cycle import Cycle
-from .detector import Detector, Factory
+from .detector import Detector, Factory, RunDetector, RunFactory
 from .equal import Equal
 from .equal_any import EqualAny
-from .failing import Failing
+from .failing import Erring, Failing
+from .fruitless import Fruitless
+from .handover import HandOver
+from .interleaved import Interleaved
+from .monologue import Monologue, Thoughts
 from .poll import Poll
-from .round import OURS, Pair, Ring, Round
+from .recurring import Recurring
+from .round import FEW, OURS, Pair, Ring, Round
+from .similar import Similar
+from .spent import Spent
+from .stale import Stale
+from .turnedaway import TurnedAway
+from .volume import Volume
+from .waiting import is_poll
 
-BUILT_IN: tuple[Factory, ...] = (Equal, EqualAny, Cycle, Poll, Failing, BadArguments, Breaker)
-"""The detectors of this package, in the order in which they are asked."""
+BUILT_IN: tuple[Factory, ...] = (
+    *(Equal, EqualAny, Cycle, Interleaved, Recurring, Poll, Failing, Erring, Complaint, BadArguments, TurnedAway),
+    *(Similar, Fruitless, Churn, Stale, Chants, Monologue, Thoughts, Compaction, Breaker),
+)
+"""The detectors of this package that follow one agent context, in the order in which they are asked."""
+OF_RUNS: tuple[RunFactory, ...] = (HandOver, Volume)
+"""Those that follow a run with all its contexts."""
 
+RECOGNISER = "recent"
+"""The name under which the recogniser of volatile parts is switched off if it fails, as a detector is."""
 FAILURES = ("failed", "timed_out")
 TURNED_AWAY = ("refused", "denied")
 APART = 3
@@ -61,6 +86,7 @@ class _Desk:
     def __init__(self, detectors: list[Detector], window: int) -> None:
         self.ring = Ring(window)
         self.detectors = detectors
+        self.folds = _folds_of(detectors)
         self.blocked: set[str] = set()
         """Keys of calls that a verdict has blocked."""
         self.expected = 0
@@ -80,12 +106,13 @@ class Judge:
         thresholds: Thresholds | None = None,
         *,
         mode: GuardMode = "enforce",
+        attended: bool = False,
         extra: Iterable[Factory] = (),
         wording: Wording | None = None,
     ) -> None:
         self._thresholds = thresholds or Thresholds()
         self._factories = (*BUILT_IN, *extra)
-        self._ladder = Ladder(steps_of(self._thresholds), mode)
+        self._ladder = Ladder(steps_of(self._thresholds), mode, attended=attended)
         self._mode = mode
         self._wording = wording or Wording()
         self._polls: frozenset[str] = frozenset()
@@ -93,17 +120,29 @@ class Judge:
         self._failed: list[tuple[str, str]] = []
         """Detectors that could not be made, until it is reported."""
         self._desks: dict[str, _Desk] = {}
+        self._spent = Spent()
+        self._of_run: list[RunDetector] = []
+        self._folds_of_run: _Folds = {}
+        self._kinds: set[type] = set()
+        """Facts that any detector folds."""
         self._fold: dict[type, Callable[[Any], Judged | None]] = {
             RunStarted: self._started,
             UserMessage: self._user_spoke,
             ModelReplied: self._replied,
             CallProposed: self._proposed,
             CallEnded: self._ended,
+            Settled: self._spend,
+            ChildEnded: self._spend,
         }
+        self._begin()
 
     def observe(self, event: Event) -> Judged | None:
-        fold = self._fold.get(type(event))
-        return fold(event) if fold is not None else None
+        kind = type(event)
+        fold = self._fold.get(kind)
+        judged = fold(event) if fold is not None else None
+        if kind in self._kinds:
+            judged = self._tell(event, judged)
+        return judged
 
     def scoreboard(self) -> Mapping[str, Any]:
         """How the detectors stand, for a snapshot."""
@@ -131,6 +170,7 @@ class Judge:
         for make in self._factories:
             try:
                 detector = make(self._thresholds, self._polls)
+                self._ladder.declare(detector)
                 if detector.name not in self._off:
                     detectors.append(detector)
             except Exception as error:
@@ -140,9 +180,55 @@ class Judge:
                 self._failed.append((name, f"{type(error).__name__}: {error}"))
         return detectors
 
+    def _begin(self) -> None:
+        self._desks.clear()
+        self._kinds.update(_folds_of(self._make()))
+        self._of_run = [make(self._thresholds, self._polls) for make in OF_RUNS]
+        self._folds_of_run = _folds_of(self._of_run)
+        self._kinds.update(self._folds_of_run)
+
     def _started(self, event: RunStarted) -> None:
         self._polls = frozenset(event.polls)
-        self._desks.clear()
+        if not (event.continued and self._desks):  # what goes on after a crash or a pause is the same run
+            self._begin()
+
+    def _spend(self, event: Settled | ChildEnded) -> None:
+        self._spent.observe(event)
+
+    def _tell(self, event: Event, judged: Judged | None) -> Judged | None:
+        """Ask the detectors that follow this kind of fact."""
+        desk = self._desk(event.context)
+        made = judged or Judged()
+        found: list[tuple[str, list[Finding]]] = []
+        for folds in (desk.folds, self._folds_of_run):
+            for detector, fold in folds.get(type(event), ()):
+                self._ask(detector.name, found, made, fold, event)
+        if found:
+            self._weigh(found, desk, event.context, made)
+        return made if made.found or made.failed else judged
+
+    def _ask(
+        self,
+        name: str,
+        found: list[tuple[str, list[Finding]]],
+        judged: Judged,
+        ask: Callable[..., Iterable[Finding]],
+        *about: Any,
+    ) -> None:
+        """Ask one detector. One that fails is switched off."""
+        if self._off and name in self._off:
+            return
+        try:
+            findings = ask(*about)
+            if findings != ():
+                findings = list(findings)
+                if any(type(finding) is not Finding for finding in findings):
+                    raise TypeError("what it returned is no finding")
+                if findings:
+                    found.append((name, findings))
+        except Exception as error:
+            self._off.add(name)
+            judged.failed.append((name, f"{type(error).__name__}: {error}"))
 
     def _user_spoke(self, event: UserMessage) -> None:
         # A repeat across user messages is often honest: windows begin anew. A round in the making is kept.
@@ -162,6 +248,7 @@ class Judge:
 
     def _ended(self, event: CallEnded) -> Judged | None:
         context = event.context
+        self._spent.observe(event)
         desk = self._desk(context)
         desk.open -= 1
         desk.ended.append(event)
@@ -170,33 +257,36 @@ class Judge:
         ended, desk.ended, desk.expected, desk.open = desk.ended, [], 0, 0
         if len(ended) > 1:
             ended.sort(key=_slot)
-        pairs = [pair for pair in (self._pair(one, desk.ring) for one in ended) if pair is not None]
+        few = len(ended) <= FEW
+        pairs = [pair for pair in (self._pair(one, desk.ring, few) for one in ended) if pair is not None]
         if not pairs:
             return None
         whole = Round(pairs)
         # The ring holds one pair a kind and round: a parallel fan-out of equal calls is one piece of evidence.
-        desk.ring.add(whole.pairs)
+        desk.ring.add(whole)
         judged = Judged()
-        taken: dict[tuple[str, Action | None], list[Finding]] = {}
         if self._failed:
             judged.failed, self._failed = self._failed, []
+        found: list[tuple[str, list[Finding]]] = []
         for detector in desk.detectors:
-            if self._off and detector.name in self._off:
-                continue
-            try:
-                findings = list(detector.round(whole, desk.ring))
-                if any(type(finding) is not Finding for finding in findings):
-                    raise TypeError("what it returned is no finding")
-            except Exception as error:
-                self._off.add(detector.name)
-                judged.failed.append((detector.name, f"{type(error).__name__}: {error}"))
-                continue
+            self._ask(detector.name, found, judged, detector.round, whole, desk.ring)
+        for wide in self._of_run:
+            self._ask(wide.name, found, judged, wide.round, whole, desk.ring, context)
+        if found:
+            self._weigh(found, desk, context, judged)
+        desk.ring.forget(whole)
+        return judged if judged.found or judged.failed else None
+
+    def _weigh(self, found: Iterable[tuple[str, list[Finding]]], desk: _Desk, context: str, judged: Judged) -> None:
+        """Let the ladder decide on what was found, and put alike findings of a round together."""
+        taken: dict[tuple[str, Action | None], list[Finding]] = {}
+        for name, findings in found:
             for finding in findings:
                 action = self._ladder.judge(finding, context)
                 if action is not None and _is_known(action, finding, desk, taken):
                     continue
                 if action is not None or self._mode == "observe":
-                    taken.setdefault((detector.name, action), []).append(finding)
+                    taken.setdefault((name, action), []).append(self._spent.of(finding))
         for (_, action), alike in taken.items():
             # A fan-out must not become a flood of messages.
             parts = [alike] if len(alike) > APART else [[finding] for finding in alike]
@@ -205,9 +295,8 @@ class Judge:
                 verdict = self._verdict(action, finding, len(part) - 1) if action is not None else None
                 judged.found.append((finding, verdict))
         judged.found.sort(key=_is_no_stop)  # a run that is stopped needs no further word
-        return judged if judged.found or judged.failed else None
 
-    def _pair(self, event: CallEnded, ring: Ring) -> Pair | None:
+    def _pair(self, event: CallEnded, ring: Ring, few: bool) -> Pair | None:
         result = event.result
         if result.kind in ("cancelled", "abandoned", "not_run"):
             return None
@@ -217,22 +306,47 @@ class Judge:
         # Equal calls of one batch share what the first one found; from memory answers a guard, in words of its own.
         reused = result.reused_from is not None and by is not None
         turned_away = kind in TURNED_AWAY
-        if (refused or reused) and key in ring.last_result:
-            compared = ring.last_result[key][0]
+        earlier = ring.result(key) if refused or reused else None
+        if earlier is not None:
+            compared = earlier
         elif turned_away:
             compared = f"{kind} {result.error} {by}"  # whatever the message says: seconds left, how often
         else:
             compared = event.result_key or result_key(result.content)
         pair = Pair(event.n, event.t, result.call_id, result.tool, key, compared, kind)
         pair.error, pair.refused, pair.ran = result.error, refused, not (turned_away or reused)
-        pair.content = result.content[:400]
+        pair.content, pair.arguments = result.content, event.arguments
+        if pair.ran and few and RECOGNISER not in self._off:
+            try:
+                seen = ring.recent.recognise(result.tool, key, event.arguments, compared, result.content)
+                pair.key, pair.result, pair.like = seen.key, seen.result, seen.key != key
+                pair.family, pair.near = seen.family, seen.near
+                pair.drifted, pair.moved = seen.drifted, seen.moved
+            except Exception as error:  # pairs are compared as they are from here on
+                self._off.add(RECOGNISER)
+                self._failed.append((RECOGNISER, f"{type(error).__name__}: {error}"))
         if kind in FAILURES:
             pair.signature = error_signature(result.error or result.kind, event.detail or result.content)
+        pair.poll = is_poll(pair, self._polls) if few else pair.tool in self._polls
+        if few:
+            pair.telling = pair.signature is not None or not pair.ran or not is_acknowledgement(pair.content)
         return pair
 
     def _verdict(self, action: Action, finding: Finding, more: int = 0) -> Verdict:
         reason = REASONS.get(finding.detector, "loop")
         return Verdict(action, finding, self._wording.verdict(action, finding, more).text, reason)
+
+
+_Folds = dict[type[Event], list[tuple[Any, Callable[[Any], Iterable[Finding]]]]]
+"""By kind of fact: detectors that follow it, each with what takes it."""
+
+
+def _folds_of(detectors: Iterable[Any]) -> _Folds:
+    found: _Folds = {}
+    for detector in detectors:
+        for kind, fold in getattr(detector, "folds", {}).items():
+            found.setdefault(kind, []).append((detector, fold))
+    return found
 
 
 def _slot(event: CallEnded) -> int:

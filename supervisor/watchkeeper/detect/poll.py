@@ -6,46 +6,63 @@ from collections.abc import Iterable
 
 from ..messages import Finding
 from ..thresholds import Thresholds
-from .round import Ring, Round
+from .round import Pair, Ring, Round
+
+REMEMBERED = 16
 
 
 class Poll:
-    """A tool that is declared ``poll``, asked again and again with the same answer for longer than its patience."""
+    """A tool that is declared ``poll``, or a call that is told that something goes on, asked again and again with the
+    same answer.
+
+    Where the facts carry times, only what comes after the patience counts: else a quick poller would be told, blocked
+    and stopped in one breath. Where they carry none, each counts. A declared poll whose answer changes is another one;
+    other calls in between change nothing. A wait that is repeated alone, or around such a look, counts as one too.
+    """
 
     name = "poll"
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
-        self._polls = polls
         self._patience = thresholds.poll_patience
-        self._streaks: dict[str, tuple[str, int, int, float, tuple[str, ...]]] = {}
+        self._streaks: dict[str, _Streak] = {}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
-        if not self._polls:
-            return ()
         findings = []
         for pair in round.pairs:
-            if pair.tool not in self._polls:
+            if not (pair.poll or (self._streaks and pair.key in self._streaks)):
                 continue
-            result, count, onset, since, calls = self._streaks.pop(pair.key, ("", 0, pair.n, pair.t, ()))
-            if result != pair.result:
-                count, onset, since, calls = 0, pair.n, pair.t, ()
-            calls = (*calls[-7:], pair.call_id)
-            # Only polls past the patience count: else a quick poller would be told, blocked and stopped in one breath.
-            count += pair.t - since >= self._patience
-            self._streaks[pair.key] = (pair.result, count, onset, since, calls)
-            if count:
+            streak = self._streaks.pop(pair.key, None)
+            if streak is None or streak.result != pair.result:
+                self._streaks[pair.key] = _Streak(pair)
+                continue
+            self._streaks[pair.key] = streak
+            streak.calls = (*streak.calls[-7:], pair.call_id)
+            waited = pair.t - streak.since
+            streak.count += waited >= self._patience if waited > 0 else not pair.t
+            if streak.count:
                 findings.append(
                     Finding(
                         detector=self.name,
                         pattern="poll without progress",
-                        count=count,
-                        calls=calls,
+                        count=streak.count + (not pair.t),
+                        calls=streak.calls,
                         keys=(pair.key,),
                         tool=pair.tool,
-                        onset=onset,
-                        known=pair.content,
+                        onset=streak.onset,
+                        known=ring.content(pair),
                     )
                 )
-        while len(self._streaks) > 256:
+        while len(self._streaks) > REMEMBERED:
             self._streaks.pop(next(iter(self._streaks)))
         return findings
+
+
+class _Streak:
+    __slots__ = ("calls", "count", "onset", "result", "since")
+
+    def __init__(self, pair: Pair) -> None:
+        self.result = pair.result
+        self.onset = pair.n
+        self.since = pair.t
+        self.calls: tuple[str, ...] = (pair.call_id,)
+        self.count = 0

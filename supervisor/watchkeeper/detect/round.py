@@ -1,19 +1,26 @@
-"""A round: the calls of one turn with their results, judged as a whole; and the ring of recent pairs."""
+"""A round: the calls of one turn with their results, judged as a whole; and the window of recent pairs."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+
+from .bloom import Bloom
+from .recent import Recent
 
 OURS = frozenset({"block", "equal"})
 """Guards whose refusals repeat what is known: they count as an equal pair and never reset a streak."""
+FEW = 8
+"""Calls of a round up to which each is looked at closely; a wider fan-out is compared as it is."""
+ROUNDS = 64
+"""Results of calls that are kept as digests, to compare refused calls with."""
 
 
 class Pair:
     """One call with its result, as detectors compare them."""
 
     __slots__ = (
-        "call_id", "content", "error", "key", "kind", "n", "ran", "refused", "result", "signature", "t", "tool"
+        "arguments", "call_id", "content", "drifted", "error", "family", "id", "key", "kind", "like", "moved", "n",
+        "near", "novel", "poll", "ran", "refused", "result", "signature", "t", "telling", "tool",
     )  # fmt: skip
 
     def __init__(self, n: int, t: float, call_id: str, tool: str, key: str, result: str, kind: str) -> None:
@@ -22,8 +29,26 @@ class Pair:
         self.call_id = call_id
         self.tool = tool
         self.key = key
+        """What the call is known by: calls that differ in volatile parts only have one key."""
         self.result = result
+        """What the result is known by: equal but for volatile parts."""
+        self.id = 0
+        """Hash of both, once the ring has it."""
         self.kind = kind
+        self.poll = False
+        """Whether it is judged by the patience of polls: declared as one, told that something goes on, or a wait."""
+        self.telling = True
+        """Whether its result is more than an acknowledgement: "ok" may be said to many different things."""
+        self.family = result
+        """What the result is known by among calls of the tool that are put differently."""
+        self.moved = False
+        """Whether the call was made before and had another result: something goes on."""
+        self.near = False
+        """Whether it is an earlier call put differently: alike, and with the same result."""
+        self.drifted = False
+        """Whether its result differs from the one before in ways that were only learned to be volatile."""
+        self.like = False
+        """Whether the call was recognised as an earlier one with other arguments."""
         self.error: str | None = None
         self.signature: str | None = None
         """For a failure: the error's class and last line with what varies masked."""
@@ -31,8 +56,12 @@ class Pair:
         """False for a call that was refused, denied, or answered from memory: it says nothing new about the tool."""
         self.refused = False
         """Refused by a rule of ours that repeats what is known."""
+        self.novel = False
+        """Whether no such pair was seen in this context before."""
+        self.arguments = ""
+        """As shown in the log: canonical JSON, perhaps cut."""
         self.content = ""
-        """The first part of what the model saw, for messages."""
+        """What the model saw."""
 
     @property
     def both(self) -> tuple[str, str]:
@@ -42,32 +71,39 @@ class Pair:
 class Round:
     """The calls of one turn, in slot order. Equal pairs in one round are one piece of evidence, not several."""
 
-    __slots__ = ("fingerprint", "first", "pairs", "t")
+    __slots__ = ("fingerprint", "first", "moved", "novel", "pairs", "t", "wide")
 
     def __init__(self, pairs: list[Pair]) -> None:
         self.first = pairs[0]
         self.t = pairs[-1].t
+        self.wide = len(pairs) > FEW
+        self.moved = any(pair.moved for pair in pairs) if len(pairs) > 1 else self.first.moved
+        """Whether a known call in it had another result: something goes on."""
+        self.novel = False
+        """Whether any pair of it is new in this context."""
         if len(pairs) == 1:
             self.pairs = pairs
-            self.fingerprint: object = self.first.both
+            self.fingerprint = hash(self.first.both)
         else:
             distinct = {pair.both: pair for pair in pairs}
             self.pairs = list(distinct.values())
-            self.fingerprint = frozenset(distinct) if len(distinct) > 1 else self.first.both
+            self.fingerprint = hash(frozenset(distinct) if len(distinct) > 1 else self.first.both)
 
 
 class Ring:
     """The recent pairs of one agent context: one window that all detectors read."""
 
     def __init__(self, size: int) -> None:
-        self._pairs: deque[tuple[str, str]] = deque(maxlen=size)
-        self._counts: dict[tuple[str, str], int] = {}
-        self.last_result: dict[str, tuple[str, str]] = {}
-        """By call key: the last result key, and the content, of a call that ran; the latest last. Bounded."""
+        self._pairs: deque[int] = deque(maxlen=size)
+        self._counts: dict[int, int] = {}
+        self._ever = Bloom()
+        self._results: dict[str, str] = {}
+        self.recent = Recent()
 
-    def add(self, pairs: Iterable[Pair]) -> None:
+    def add(self, round: Round) -> None:
+        """Note a round; says of each pair whether it is new."""
         ring, counts = self._pairs, self._counts
-        for pair in pairs:
+        for pair in round.pairs:
             if len(ring) == ring.maxlen:
                 old = ring[0]
                 left = counts[old] - 1
@@ -75,15 +111,31 @@ class Ring:
                     counts[old] = left
                 else:
                     del counts[old]
-            both = pair.both
+            both = pair.id = hash(pair.both)
             ring.append(both)
             counts[both] = counts.get(both, 0) + 1
+            if not self._ever.add(both) or pair.drifted:
+                pair.novel = round.novel = True
             if pair.ran:
-                self.last_result.pop(pair.key, None)
-                self.last_result[pair.key] = (pair.result, pair.content)
-                if len(self.last_result) > 256:
-                    self.last_result.pop(next(iter(self.last_result)))
+                self._results.pop(pair.key, None)
+                self._results[pair.key] = pair.result
+                if len(self._results) > ROUNDS:
+                    self._results.pop(next(iter(self._results)))
+
+    def forget(self, round: Round) -> None:
+        """Let go of texts, once all detectors have seen them."""
+        for pair in round.pairs:
+            pair.content = pair.arguments = ""
 
     def count(self, pair: Pair) -> int:
         """How often the pair stands in the window."""
-        return self._counts.get(pair.both, 0)
+        return self._counts.get(pair.id or hash(pair.both), 0)
+
+    def result(self, key: str) -> str | None:
+        """What the last result of a call that ran is known by."""
+        return self._results.get(key)
+
+    def content(self, pair: Pair) -> str:
+        """What is known of a call, for messages: the result of the last one that ran, if it is still kept."""
+        shown = None if pair.ran else self.recent.shown(pair.key)
+        return pair.content[:400] if shown is None else shown

@@ -1,0 +1,72 @@
+"""Arguments as detectors compare them: parts in an order of their own, in one spelling."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import unicodedata
+from typing import Any
+
+import msgspec
+
+LONGEST = 2000
+DEEPEST = 8
+MOST = 64
+"""Values that are looked at."""
+
+_WHY = re.compile(
+    r"(?:\w+\.)*(?:reason|reasoning|thoughts?|thinking|explanation|justification|rationale|intent|purpose|why|note"
+    r"|comment|description): .*\s"
+)
+"""A value in words that says why a call is made: part of the talk, not of the call."""
+_decode = msgspec.json.Decoder().decode
+_SPACES = re.compile(r"\s+")
+_DETOURS = re.compile(r"(?<![\w.:/-])(?:\./)+|(?<=/)(?:\./)+|(?<=[\w.])/+(?=/[\w.])|(?<=[\w.])/+(?=$|[\s\"'])")
+_BACK = re.compile(r"(?:(?<=/)|(?<![\w./-]))[\w-]+/\.\./")
+
+
+def parts_of(arguments: str) -> list[str]:
+    """The arguments as ``name:value`` parts. What is no JSON is one part. Never raises."""
+    try:
+        value = _decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return [spelled(arguments[:LONGEST])]
+    found: list[str] = []
+    _flatten("", value, 0, found)
+    if len(found) > 1:
+        found = [part for part in found if not _WHY.match(part)] or found
+    found.sort()
+    return found
+
+
+def spelled(text: str) -> str:
+    """A string in one spelling: composed characters, single spaces, no detours in paths (``./``, ``//``, ``a/../``)."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    text = text.strip()
+    if "  " in text or not text.isprintable():
+        text = _SPACES.sub(" ", text)
+    if "./" in text or "//" in text or "/ " in text or text[-1:] == "/":
+        text = _DETOURS.sub("", _BACK.sub("", text))
+    return text
+
+
+def _flatten(name: str, value: Any, depth: int, found: list[str]) -> None:
+    if len(found) >= MOST:
+        return
+    if isinstance(value, dict) and depth < DEEPEST:
+        for key, inner in value.items():
+            _flatten(f"{name}.{key}" if name else str(key), inner, depth + 1, found)
+    elif isinstance(value, list) and depth < DEEPEST:
+        for inner in value:
+            _flatten(name, inner, depth + 1, found)
+    elif isinstance(value, str):
+        if value[:1] in "{[" and depth < DEEPEST and len(value) <= LONGEST:
+            with contextlib.suppress(msgspec.DecodeError, RecursionError):
+                _flatten(name, _decode(value), depth + 1, found)
+                return
+        found.append(f"{name}: {spelled(value[:LONGEST])}")
+    elif isinstance(value, float) and value.is_integer():
+        found.append(f"{name}: {int(value)}")
+    else:
+        found.append(f"{name}: {value}")

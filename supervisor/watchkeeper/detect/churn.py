@@ -1,0 +1,81 @@
+"""One target worked on again and again, with no look at what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ..messages import Finding
+from ..thresholds import Thresholds
+from .arguments import LONGEST, parts_of
+from .round import Pair, Ring, Round
+
+_PAYLOAD = re.compile(
+    r"(?:\w+\.)*(?:content|contents|text|body|code|data|value|patch|diff|new\w*|old\w*|replace\w*|replacement|insert\w*"
+    r"|find|search|html|css|source|payload|message|edits?|lines?|\w*_text|\w*_str(?:ing)?): "
+)
+"""What is written; what is left says where."""
+_TALK = re.compile(
+    r"(?:^|[_.\-/])(?:say|tell|send|post|reply|message|notify|comment|chat|mail|email|respond|ask)(?:$|[_.\-/])"
+)
+"""Tools that speak to somebody: many messages to one person are a conversation."""
+
+
+class Churn:
+    """Rounds in a row of one tool on one target, with other contents each time and one and the same acknowledgement.
+
+    A large change is made of many edits, so the bar is high; what ends the streak is any call of another kind: a test,
+    a look, another target.
+    """
+
+    name = "churn"
+
+    def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
+        self._steps = thresholds.churn
+        self._tool = self._result = self._key = ""
+        self._target: int | None = None
+        self._count = 0
+        self._onset = 0
+        self._calls: tuple[str, ...] = ()
+
+    def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
+        pair = round.first
+        alone = len(round.pairs) == 1 and pair.ran and pair.signature is None and not _TALK.search(pair.tool.lower())
+        if not alone or pair.tool != self._tool or pair.family != self._result or pair.key == self._key:
+            self._begin(pair, None)
+            return ()
+        target = target_of(pair.arguments)
+        if target is None or (self._target is not None and target != self._target):
+            self._begin(pair, target)
+            return ()
+        self._target, self._key = target, pair.key
+        self._count += 1
+        self._calls = (*self._calls[-7:], pair.call_id)
+        if not self._steps.tells(self._count):
+            return ()
+        return (
+            Finding(
+                detector=self.name,
+                pattern="one target again and again",
+                count=self._count,
+                calls=self._calls,
+                keys=(f"tool:{pair.tool}",),
+                subject=f"{pair.tool} {target}",
+                tool=pair.tool,
+                onset=self._onset,
+                known=pair.content[:400],
+            ),
+        )
+
+    def _begin(self, pair: Pair, target: int | None) -> None:
+        """Anew. The target of a first call is looked for when a second one is like it."""
+        self._tool, self._result, self._key, self._target = pair.tool, pair.family, pair.key, target
+        self._count, self._onset, self._calls = 1, pair.n, (pair.call_id,)
+
+
+def target_of(arguments: str) -> int | None:
+    """What a call is about, as a hash: its arguments without what is written. None if nothing else is there, or if
+    nothing is written."""
+    parts = parts_of(arguments[:LONGEST])
+    where = [part for part in parts if not _PAYLOAD.match(part)]
+    return hash(tuple(where)) if where and len(where) < len(parts) else None

@@ -1,0 +1,155 @@
+"""Saying the same again: replies without calls in a row, and equal thoughts before calls that differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..messages import Event, Finding, ModelReplied, UserMessage
+from ..thresholds import Thresholds
+from .alike import stem
+from .round import Ring, Round
+
+LONG = 100
+"""Characters from which a text before calls is a thought; shorter ones ("Let me look at the next one.") are phrases."""
+WORDS = 8
+"""Different words that make a thought; fewer are filling."""
+LOOKED_AT = 4000
+"""Characters of a text that are compared."""
+KNOWN = 1000
+"""Words that are remembered of like thoughts."""
+ALIKE = 0.8
+"""Shared part of the words of both texts (case, numbers and order aside) from which they are near-equal. In recorded
+runs thoughts that follow each other share under 0.7 or are equal; there is next to nothing between."""
+
+_WORDS = re.compile(r"\w+")
+PHRASES = (
+    " the a an to of and so now next then ok okay right well let me i ll will am m going gonna need want have should"
+    " must would can could first again please just us we you your my this that it is be for in on with at as last but"
+    " not"
+    " s ve d t here now proceed start begin starting go ahead try "
+)
+"""Words of announcements, each between spaces."""
+_NUMBERS = re.compile(r"\d+")
+
+
+def words_of(text: str) -> frozenset[int]:
+    """The words of a text, as hashes: numbers are all alike."""
+    words = _WORDS.findall(_NUMBERS.sub("0", text[:LOOKED_AT].casefold()))
+    return frozenset(hash(stem(word)) for word in words if f" {word} " not in PHRASES)
+
+
+def alike(one: frozenset[int], other: frozenset[int]) -> bool:
+    """Whether two texts say nearly the same. Two without any word do."""
+    shared = len(one & other)
+    return shared >= ALIKE * (len(one) + len(other) - shared)
+
+
+def _first_number(text: str) -> int:
+    found = _NUMBERS.search(text)
+    return int(found[0][:18]) if found is not None else -1
+
+
+class Monologue:
+    """Replies without a call that say nearly the same as one of the two before.
+
+    A call ends the streak, and so does a user who speaks. Replies that were cut off say nothing either way. Phrases
+    that announce ("Let me now …", "OK, I will …") do not make a difference.
+    """
+
+    name = "monologue"
+
+    def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
+        self._said: tuple[frozenset[int], ...] = ()
+        """The last two replies: two that take turns say nothing new either."""
+        self._count = 0
+        self._onset = 0
+        self.folds: Mapping[type[Event], Callable[[Any], Iterable[Finding]]] = {ModelReplied: self._replied}
+
+    def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
+        self._said = ()
+        return ()
+
+    def _replied(self, event: ModelReplied) -> Iterable[Finding]:
+        if event.calls:
+            self._said = ()
+            return ()
+        if event.finish in ("chant", "length"):
+            return ()
+        said = words_of(event.text)
+        known = any(alike(said, other) for other in self._said)
+        self._said = (*self._said[-1:], said)
+        if not known:
+            self._count, self._onset = 1, event.n
+            return ()
+        self._count += 1
+        return (
+            Finding(
+                detector=self.name,
+                pattern="near-equal replies without a call",
+                count=self._count,
+                subject=self.name,
+                onset=self._onset,
+            ),
+        )
+
+
+class Thoughts:
+    """Long texts before calls that say nearly the same as the one before, whatever the calls do. Replies with a short
+    text or none say nothing either way; a user who speaks begins anew.
+
+    Who does the same to many files says the same of each: a thought with a word that none of the like ones before it
+    had, or with a higher number, moves on and does not count.
+    """
+
+    name = "thoughts"
+
+    def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
+        self._thought: frozenset[int] | None = None
+        self._known: set[int] = set()
+        """Words of the like thoughts so far."""
+        self._number = -1
+        self.count = 0
+        self._onset = 0
+        self.folds: Mapping[type[Event], Callable[[Any], Iterable[Finding]]] = {
+            ModelReplied: self.replied,
+            UserMessage: self.user_spoke,
+        }
+
+    def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
+        return ()
+
+    def user_spoke(self, event: UserMessage) -> Iterable[Finding]:
+        self._thought, self.count = None, 0
+        return ()
+
+    def replied(self, event: ModelReplied) -> Iterable[Finding]:
+        if not event.calls or not event.stored:
+            return ()
+        text = event.text if len(event.text) >= LONG else event.reasoning
+        if len(" ".join(text[:LOOKED_AT].split())) < LONG:
+            return ()
+        thought, number = words_of(text), _first_number(text)
+        if len(thought) < WORDS:
+            return ()
+        before, self._thought = self._thought, thought
+        if before is None or not alike(thought, before):
+            self._known, self._number, self.count, self._onset = set(thought), number, 1, event.n
+            return ()
+        moves_on = not thought <= self._known or number > self._number
+        self._number = number
+        if len(self._known) < KNOWN:
+            self._known |= thought
+        if moves_on:
+            return ()
+        self.count += 1
+        return (
+            Finding(
+                detector=self.name,
+                pattern="near-equal thoughts",
+                count=self.count,
+                subject=self.name,
+                onset=self._onset,
+            ),
+        )

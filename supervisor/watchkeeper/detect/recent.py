@@ -1,0 +1,185 @@
+"""The recent calls of an agent context: a call or a result may be an earlier one but for volatile parts."""
+
+from __future__ import annotations
+
+import re
+
+from .alike import alike, is_fruitless, is_telling
+from .arguments import parts_of
+from .volatile import CHANGES, NEWS, Change, Drift, changes, masked, plain
+
+KEPT = 10
+"""Calls that are kept: more than the longest period. The texts are most of what the watchdog holds of a run."""
+HEAD = 240
+TAIL = 240
+"""Characters of a result that are kept, of its beginning and of its end. What lies between is taken to be the same if
+the lengths are about the same."""
+LONGER = 40
+SHARE = 0.03
+"""By how much the lengths of results may differ that are the same: characters, and share of the length."""
+ARGUMENTS_KEPT = 500
+"""Characters of arguments up to which they are kept and compared; longer ones are the same only if they are equal."""
+SHOWN = 160
+"""Characters of a result that messages show."""
+
+
+class Seen:
+    """A call with its last result, as far as it is kept."""
+
+    __slots__ = (
+        "arguments", "digest", "drift", "drifted", "family", "head", "key", "length", "moved", "near", "result",
+        "spelled", "tail", "tool",
+    )  # fmt: skip
+
+    def __init__(self, tool: str, key: str) -> None:
+        self.tool = tool
+        self.key = key
+        """What the call is known by: the key of the first one like it."""
+        self.arguments = ""
+        self.digest = ""
+        """The result itself, as a digest."""
+        self.result = ""
+        """What the result is known by: the digest of the first of a row of equal ones."""
+        self.family = ""
+        """What the result is known by among calls of this tool that are put differently."""
+        self.drifted = False
+        """Whether its result changed in ways that were only learned to be volatile."""
+        self.moved = False
+        """Whether its result is another one than the last time."""
+        self.near = False
+        """Whether the call is an earlier one put differently: alike, and with the same result."""
+        self.length = -1
+        self.spelled = 0
+        self.head = self.tail = ""
+        self.drift: Drift | None = None
+
+
+class Recent:
+    """The last calls that ran, the latest last."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Seen] = {}
+        """By the key that a call is known by."""
+        self._spelled: dict[int, str] = {}
+        """By tool and arguments, in one spelling and without volatile parts: that key."""
+
+    def shown(self, key: str) -> str | None:
+        """The beginning of the last result of a call, if it is kept."""
+        seen = self._seen.get(key)
+        return None if seen is None else seen.head[:SHOWN]
+
+    def recognise(self, tool: str, key: str, arguments: str, digest: str, content: str) -> Seen:
+        """Note a call with its result; its ``key`` and ``result`` are those of an earlier one that is the same."""
+        seen = self._seen.pop(key, None)
+        if seen is None:
+            short = len(arguments) <= ARGUMENTS_KEPT
+            spelled = hash((tool, *map(masked, parts_of(arguments)))) if short else hash(key)
+            known = self._spelled.get(spelled)
+            seen = self._seen.pop(known, None) if known is not None else None
+            if seen is None:
+                seen = Seen(tool, key)
+                self._spelled[spelled] = key
+                seen.spelled = spelled
+            seen.arguments = arguments if short else ""
+        seen.near = seen.drifted = seen.moved = False
+        if seen.digest != digest:
+            head, tail = _edges(content, arguments)
+            fresh = seen.length < 0
+            if fresh or not _same(seen, head, tail, len(content)):
+                seen.result = seen.family = digest
+                seen.moved = not fresh
+            seen.digest, seen.head, seen.tail, seen.length = digest, head, tail, len(content)
+            if fresh:
+                self._relate(seen, content)
+        self._seen[seen.key] = seen
+        if len(self._seen) > KEPT:
+            gone = self._seen.pop(next(iter(self._seen)))
+            self._spelled.pop(gone.spelled, None)
+        return seen
+
+    def _relate(self, seen: Seen, content: str) -> None:
+        """Look whether a new call is an earlier one of the tool, put differently."""
+        tool, slack = seen.tool, LONGER + seen.length * SHARE
+        least, most = seen.length - slack, seen.length + slack
+        for other in reversed(self._seen.values()):
+            if not least <= other.length <= most or other.tool != tool:
+                continue
+            if other.digest != seen.digest and not _is_same_news(other, seen):
+                continue
+            seen.family = other.family
+            if is_telling(content) or alike(parts_of(other.arguments), parts_of(seen.arguments), content):
+                seen.near = True
+                return
+
+
+def _is_same_news(one: Seen, other: Seen) -> bool:
+    """Whether two calls had the same result, but for volatile parts and scores."""
+    if one.head[:8] != other.head[:8] and (one.tail or one.head)[-8:] != (other.tail or other.head)[-8:]:
+        return False
+    changed = _changed(one, other.head, other.tail)
+    if changed is None:
+        return False
+    # Ids, and scores: numbers with a fraction.
+    return all(p[1] != NEWS and (a == b or not (a.is_integer() and b.is_integer())) for p, a, b in changed)
+
+
+def _edges(content: str, arguments: str) -> tuple[str, str]:
+    """The beginning and the end of a result, without terminal escapes and without what it repeats of the arguments."""
+    if len(content) > WIDE:
+        head, tail = content[: WIDE // 2], content[-WIDE // 2 :]
+    else:
+        head, tail = content, ""
+    values = _VALUES.findall(arguments[:ARGUMENTS_KEPT])[:4]
+    head, tail = plain(head), plain(tail)
+    for value in values:
+        head = head.replace(value, "…", 2)
+        tail = tail.replace(value, "…", 2) if tail else ""
+    return head[:HEAD], (tail or head[HEAD:])[-TAIL:]
+
+
+WIDE = 4 * (HEAD + TAIL)
+_VALUES = re.compile(r'"((?:[^"\\]|\\[^u]){12,300})"(?!:)')
+
+
+def _same(seen: Seen, head: str, tail: str, length: int) -> bool:
+    """Whether a result is the one before it but for volatile parts."""
+    near = abs(length - seen.length) <= LONGER + length * SHARE
+    changed = _changed(seen, head, tail) if near else None
+    if changed is None:
+        seen.drift = None
+        return False
+    if not changed:
+        return True
+    news = {place for (place, word), _, _ in changed if word == NEWS}
+    if news and not _says_no(head, tail, news):
+        seen.drift = None
+        return False
+    if seen.drift is None:
+        seen.drift = Drift()
+    seen.drifted = bool(news) or any(one.before != one.after for one in changed)
+    return seen.drift.is_volatile(changed)
+
+
+def _says_no(head: str, tail: str, news: set[int]) -> bool:
+    """Whether what stays of a result says that it brought nothing: then other words beside it may be a matter of
+    course, a hint or a handle. Beside anything else they may be what was asked for: a log, a chat."""
+    parts = [part for index, part in enumerate(_parts(head)) if index not in news]
+    parts += [part for index, part in enumerate(_parts(tail)[::-1]) if -1 - index not in news]
+    return is_fruitless("\n".join(parts))
+
+
+def _changed(seen: Seen, head: str, tail: str) -> list[Change] | None:
+    cut = bool(tail and seen.tail)
+    changed = changes(_parts(seen.head), _parts(head), cut=cut)
+    if not cut or changed is None:
+        return changed
+    more = changes(_parts(seen.tail)[::-1], _parts(tail)[::-1], cut=cut, backwards=True)
+    if more is None or len(more) + len(changed) > CHANGES:
+        return None
+    return changed + [Change((-1 - place, word), a, b) for (place, word), a, b in more]
+
+
+def _parts(text: str) -> list[str]:
+    if '":' in text:  # JSON on one line
+        text = text.replace(',"', '\n"').replace(', "', '\n"')
+    return text.split("\n")

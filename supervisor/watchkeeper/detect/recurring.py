@@ -1,0 +1,63 @@
+"""One pair of call and result that comes again and again among others that are new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..messages import Finding
+from ..thresholds import Thresholds
+from .round import Ring, Round
+
+REMEMBERED = 16
+"""Calls that are followed at once."""
+APART = 10
+"""Rounds without a call after which it is not coming back: what is looked at now and then does not recur."""
+
+
+class Recurring:
+    """A stuck call between fresh reads, or a check that says the same after each of many changes.
+
+    What was changed in between is evidence, not a reset: some checks in a row with equal results are ordinary work, so
+    the bar is far above that of calls in a row. A known call with another result is a reset, for then something moves.
+    An acknowledgement is no result that can recur: what comes of "scroll down" is seen by another call.
+    """
+
+    name = "recurring"
+
+    def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
+        self._steps = thresholds.recurring
+        self._rounds = 0
+        self._streaks: dict[int, tuple[int, int, int]] = {}
+        """By pair: how often it came, when first, and in which round last. The latest last."""
+
+    def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
+        self._rounds += 1
+        if round.wide:
+            return ()
+        streaks, found = self._streaks, list[Finding]()
+        if round.moved:
+            streaks.clear()
+        for pair in round.pairs:
+            if pair.novel or pair.poll or not pair.telling:  # one that has drifted is novel
+                continue
+            both = pair.id
+            count, onset, last = streaks.pop(both, (1, pair.n, self._rounds))
+            if self._rounds - last > APART:
+                count, onset = 1, pair.n
+            streaks[both] = count + 1, onset, self._rounds
+            if len(streaks) > REMEMBERED:
+                streaks.pop(next(iter(streaks)))
+            if self._steps.tells(count + 1) and last < self._rounds - 1:  # those in a row are not judged here
+                found.append(
+                    Finding(
+                        detector=self.name,
+                        pattern="equal call, equal result, among others",
+                        count=count + 1,
+                        calls=(pair.call_id,),
+                        keys=(pair.key,),
+                        tool=pair.tool,
+                        onset=onset,
+                        known=ring.content(pair),
+                    )
+                )
+        return found

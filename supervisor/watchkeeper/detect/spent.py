@@ -1,0 +1,70 @@
+"""What an episode has cost: calls and tokens since its onset."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+
+import msgspec
+
+from ..messages import CallEnded, ChildEnded, Finding, Settled
+
+KEPT = 128
+"""Points of a total that are remembered: 1.6 KB. The newer half is exact, which is as far back as an onset lies as a
+rule; of the older ones every second goes whenever room is needed, so an onset in there may be named some calls late."""
+MOST = 2**63 - 1
+
+
+class Total:
+    """A running total, and where it stood at the facts that it grew with."""
+
+    __slots__ = ("_at", "_before", "now")
+
+    def __init__(self) -> None:
+        self._at = array("I")
+        self._before = array("Q")
+        self.now = 0
+
+    def add(self, n: int, amount: int) -> None:
+        if len(self._at) == KEPT:
+            for points in (self._at, self._before):
+                del points[1 : KEPT // 2 : 2]
+        self._at.append(n)
+        self._before.append(self.now)
+        self.now = min(self.now + max(amount, 0), MOST)
+
+    def before(self, n: int) -> int:
+        """What it was before fact ``n``."""
+        place = bisect_left(self._at, n)
+        return self._before[place] if place < len(self._at) else self.now
+
+
+class Spent:
+    """Totals of one run and its sub-agents. Feed it each of these facts before the detectors judge it."""
+
+    __slots__ = ("calls", "tokens")
+
+    def __init__(self) -> None:
+        self.calls = Total()
+        self.tokens = Total()
+
+    def observe(self, event: CallEnded | Settled | ChildEnded) -> None:
+        if isinstance(event, CallEnded):
+            self.calls.add(event.n, 1)
+        elif isinstance(event, Settled):
+            self.tokens.add(event.n, int(event.amounts.get("tokens", 0)))
+        else:
+            self.calls.add(event.n, event.calls)
+            self.tokens.add(event.n, event.tokens)
+
+    def of(self, finding: Finding) -> Finding:
+        """The finding with its onset call and what has been spent from then on; without an onset as it is."""
+        if not finding.onset:
+            return finding
+        before = self.calls.before(finding.onset)
+        return msgspec.structs.replace(
+            finding,
+            onset_call=before + 1,
+            calls_since=self.calls.now - before,
+            tokens_since=self.tokens.now - self.tokens.before(finding.onset),
+        )

@@ -1,0 +1,109 @@
+"""Nothing new: calls go on, and all that they are and all that they bring was there before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ..messages import Finding
+from ..thresholds import Thresholds
+from .alike import TELLING
+from .bloom import Bloom
+from .round import Pair, Ring, Round
+
+LINES = 3
+"""Lines of a result that are remembered, at its beginning and at its end each."""
+EDGE = 2000
+"""Characters at either end of a result in which these lines are looked for."""
+WORDS = 8
+"""Words of arguments that are remembered."""
+
+_WORD = re.compile(r"[^\s\"',;(){}\[\]<>|]{2,}")
+LEAK = 3
+"""Rounds without news that one with news makes up for: what grows has three quarters of its rounds without."""
+
+
+class Stale:
+    """Rounds in a row without news: pairs that are all known, or new calls whose results hold known lines only.
+
+    A known call with another result is news, and so is a new order that is acknowledged. Waiting is not judged here.
+    """
+
+    name = "stale"
+
+    def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
+        self._steps = thresholds.stale
+        self._seen = Bloom()
+        self._count = 0
+        """Rounds without news, less some for each with news."""
+        self._most = 0
+        self._before = 0
+        self._onset = 0
+        self._calls: tuple[str, ...] = ()
+        self._keys: tuple[str, ...] = ()
+
+    def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
+        if round.wide:
+            self._count = self._most = 0
+            return ()
+        told = [self._is_news(pair, ring) for pair in round.pairs]
+        if True in told:
+            self._count = max(self._count - LEAK, 0)
+            return ()
+        first, before = round.first, self._before
+        self._before = round.fingerprint
+        # One round over and over is judged as such, a wait by its patience.
+        if None in told or before == round.fingerprint or any(pair.poll for pair in round.pairs):
+            return ()
+        if not self._count:
+            self._onset, self._most, self._calls, self._keys = first.n, 0, (), ()
+        self._count += 1
+        self._calls = (*self._calls[-7:], first.call_id)
+        self._keys = tuple(dict.fromkeys((*self._keys[-7:], first.key)))
+        if self._count <= self._most:
+            return ()
+        self._most = self._count
+        if not self._steps.tells(self._count):
+            return ()
+        return (
+            Finding(
+                detector=self.name,
+                pattern="nothing new",
+                count=self._count,
+                calls=self._calls,
+                keys=self._keys,
+                subject="stale",
+                tool=first.tool,
+                onset=self._onset,
+                known=ring.content(first),
+            ),
+        )
+
+    def _is_news(self, pair: Pair, ring: Ring) -> bool | None:
+        """Whether a call brought anything new. None: it cannot be said."""
+        if pair.moved:
+            return True
+        if not pair.ran:
+            return False
+        if not pair.novel or pair.near:
+            # An acknowledgement may be given twice: a second pass over many things.
+            return False if pair.telling or pair.near or ring.count(pair) > 2 else None
+        content, seen = pair.content, self._seen
+        head = content[:EDGE].split("\n", LINES)[:LINES]
+        if len(content) > EDGE or len(head) == LINES:
+            head += content[-EDGE:].rsplit("\n", LINES)[-LINES:]
+        new = False
+        for line in head:
+            bare = line.strip()
+            if len(bare) > 3 and not seen.add(hash(bare)):
+                new = True
+        if new:
+            return True
+        words = [word for word in _WORD.findall(pair.arguments[:EDGE])[:WORDS] if not seen.add(hash(word))]
+        words = [word for word in words if "*" not in word]
+        if not pair.telling:
+            return True if words else None  # a new order, acknowledged; or one more of the same
+        if len(content) >= TELLING:
+            return False
+        # A known answer about another thing, "active" of each of many machines, is neither.
+        return None if words else False

@@ -1,0 +1,329 @@
+"""What varies from one text to the next and says nothing: times, durations, ids, addresses, counters.
+
+Two texts are compared part by part and word by word, and only words that differ are looked at: masking whole results
+would cost ten times as much and hide more than it should. Plain words and numbers are information. A changed word is
+volatile if it has a form (a time, a uuid, an address …) or a name ("pid", "request_id", "attempt" …) that says that it
+is no information; what has neither is learned by :class:`Drift`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+PARTS = 16
+"""Differing parts that are looked at; what is beyond is taken to differ in the same way."""
+PART = 320
+"""Characters of one part that are looked at."""
+CHANGES = 12
+"""Changes without a known form or name in one text: with more of them it is another text."""
+
+_ESCAPES = re.compile(
+    r"(?:\x1b|\\u001b|\\x1b|\\033|\\e)(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])", re.IGNORECASE
+)
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
+"""What a terminal would have written over."""
+_WORDS = re.compile(r"(?:[^\s,;(){}<>\"'`|?&]|(?<=\d),(?=\d))+|[(){}<>|]")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?%?")
+"""Without marks between thousands."""
+_DIGITS = re.compile(r"\d+")
+_RUNS_OF = re.compile(r"[^\W_]+")
+_SPINNERS = re.compile("[\u2800-\u28ff◐◓◑◒◴◷◶◵▁-▏⣾⣽⣻⢿⡿⣟⣯⣷]")
+_KINDS = re.compile(r"[a-z]+|\d+")
+_FRACTION = re.compile(r"\d+/\d+")
+
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_CLOCK = r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?:[ap]m)?"
+_ZONE = r"(?:z\b|[+-]\d\d:?\d\d)?"
+_UNIT = r"(?:ns|µs|μs|us|ms|msecs?|millis|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|days?)"
+_EPOCH = r"(?<![\d.])1[4-9]\d{8}(?:\d{9}|\d{6}|\d{3}|\.\d+)?(?![\d.])"
+"""Seconds, milli-, micro- and nanoseconds since 1970, in this quarter of the century."""
+_STAMP = rf"\d{{4}}[-/.]?\d\d[-/.]?\d\d[t_:-]?\d{{1,2}}:?\d\d:?\d\d(?:[.,]\d+)?{_ZONE}"
+_NOW = rf"\d{{4}}[-/.]?\d\d[-/.]?\d\d[t_: -]?\d{{1,2}}:?\d\d:?(?!00|59)\d\d(?:[.,]\d+)?{_ZONE}"
+_EPOCH_NOW = r"(?<![\d.])1[4-9]\d{6}(?!00(?!\d)|00000(?!\d))\d\d(?:\d{9}|\d{6}|\d{3}|\.\d+)?(?![\d.])"
+_PLACE = r"(?:/private)?/(?:var/)?(?:tmp|folders)/[\w./+-]*|(?<![a-z])(?:tmp|temp)[-_.]?\w{4,}|pytest-\d+"
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_FORMS = (
+    _UUID,
+    _STAMP,
+    rf"\d{{4}}[-/.]\d\d?[-/.]\d\d?(?:[t_:-]?{_CLOCK}{_ZONE})?",
+    rf"\d{{1,2}}[-/.](?:{_MONTH}|\d{{1,2}})[-/.](?:\d{{4}}|\d\d)(?:[:t]{_CLOCK}{_ZONE})?(?![\d.])",
+    rf"{_CLOCK}{_ZONE}(?![\d:])",
+    _EPOCH,
+    # Addresses and digests: hexadecimal with both kinds of character, and long.
+    r"0x[0-9a-f]+",
+    r"(?<![a-z0-9])(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7,}(?![a-z0-9])",
+    rf"(?<![\w.])\d+(?:[.,]\d+)?{_UNIT}(?:\d+(?:\.\d+)?{_UNIT})*\b",
+    _PLACE,
+    r"\[\d{1,7}\](?=:|$)",
+    # The port that a connection happened to get.
+    r"(?:(?<=\.\d)|(?<=\.\d\d)|(?<=\.\d\d\d)|(?<=localhost)):\d{4,5}(?!\d)",
+)
+_UNITS = re.compile(rf"{_UNIT}\b[.:;]?")
+_CALENDAR = re.compile(rf"(?:{_MONTH}|(?:mon|tue|wed|thu|fri|sat|sun)(?:\w*day)?|[ap]\.?m)[.:,]*")
+
+_IDS = (
+    *("requestid", "reqid", "traceid", "spanid", "correlationid", "transactionid", "invocationid", "sessionid"),
+    *("operationid", "executionid", "queryid", "responseid", "connectionid", "clientid", "deliveryid", "receiptid"),
+    *("callid", "logid", "requestkey", "idempotencykey", "clienttoken", "requesttoken", "csrftoken", "sessiontoken"),
+    *("accesstoken", "handoffid", "nonce", "timestamp", "cachebuster", "cachebust", "clientrequestid"),
+    *("attempt", "attempts", "retries", "retrycount", "requestcount", "requestno", "requestnumber", "iteration"),
+    *("session", "limit", "maxresults", "pagesize", "topk", "topn", "timeout", "maxbytes", "maxlines", "maxtokens"),
+)
+_STATES = (
+    # An id that is another one each time, beside a result that is the same, is that of the answer.
+    *("id", "etag", "eventid", "messageid", "processid", "threadid", "jobid", "runid", "instanceid", "cfray"),
+    *("cursor", "pagetoken", "nexttoken", "continuationtoken"),
+    *("createdat", "updatedat", "generatedat", "fetchedat", "servedat", "checkedat", "startedat", "finishedat"),
+    *("retrievedat", "expiresat", "expiresin", "asof", "generatedon", "servertime", "lastchecked", "lastseen"),
+    *("elapsedms", "durationms", "elapsedtime", "responsetime", "tookms", "latencyms", "loadaverage"),
+    *("requestsmade", "ratelimitremaining", "quotaremaining", "remainingrequests", "ratelimitreset", "callcount"),
+)
+_ONE_TIME = (
+    "attempt attempts iter now nonce rand random req retry salt since t tries try ts until uuid guid timestamp _"
+)
+_ANSWERS = (
+    "age at call conn connection counter cursor date duration elapsed etag since until expires hits host instance"
+    " invocation iteration job latency pid pids port ports ppid ray receipt ref request retries runtime seed seq"
+    " sequence served session sid span started stamp sys t0 took tick tid time uptime user real via worker thread"
+    " process msgid checksum csrf xcache cwd workdir"
+)
+
+
+class Kinds(NamedTuple):
+    """What counts as volatile: forms of words, names in whole, and how names end."""
+
+    forms: re.Pattern[str]
+    names: frozenset[str]
+    endings: tuple[str, ...]
+
+
+RESULTS = Kinds(re.compile("|".join(_FORMS)), frozenset((_ONE_TIME + " " + _ANSWERS).split()), (*_IDS, *_STATES))
+"""What varies in answers: whatever says when it was given, by whom, and how long it took."""
+ARGUMENTS = Kinds(re.compile(f"{_NOW}|{_EPOCH_NOW}"), frozenset(f"{_ONE_TIME} sid session token auth".split()), _IDS)
+"""What varies in questions: far less, since an id, a date or a port may be what is asked about. A time to the second is
+that of asking; one on the minute, or the last second of one, was chosen."""
+_CLEAN = str.maketrans("", "", "_-:=.#\\[]\"' /")
+
+SHARE_OF_NEWS = 3
+"""One part in so many may hold news."""
+NEWS = -1
+
+
+class Change(NamedTuple):
+    """One place at which a text differs, in a form and under a name that are not known to be volatile."""
+
+    place: tuple[int, int]
+    """Part and word; ``NEWS`` for the whole part."""
+    before: float = 0.0
+    after: float = 0.0
+    """The numbers there, if it is one that changes; else both 0."""
+
+
+def masked(part: str) -> str:
+    """A ``name: value`` part of arguments with what is volatile in it replaced."""
+    name, _, value = part.partition(": ")
+    if _identifies(name.rpartition(".")[2].lower(), ARGUMENTS):
+        return f"{name}: #"
+    value = value.lower()
+    if "=" not in value and _DIGITS.search(value) is None:
+        return f"{name}: {value}"
+    value = _ASKED_WITH.sub(_masked_pair, ARGUMENTS.forms.sub("#", value))
+    return f"{name}: {value}"
+
+
+def _masked_pair(found: re.Match[str]) -> str:
+    name = found[1]
+    return f"{name}=#" if _identifies(name.lower(), ARGUMENTS) else found[0]
+
+
+_ASKED_WITH = re.compile(r"([A-Za-z_-][\w-]*)(?:[=#]| (?=#?\d))[^\s&;\"']+")
+"""A name with its value within a value: of an address, or of a remark."""
+
+
+def plain(text: str) -> str:
+    """Without terminal escapes, and without what a terminal would have written over."""
+    if "\x1b" in text or "1b[" in text or "1B[" in text or "033[" in text:
+        text = _ESCAPES.sub("", text)
+    if not text.isascii():
+        text = _SPINNERS.sub("", text)
+    return _OVERWRITTEN.sub("", text).replace("\r", "") if "\r" in text else text
+
+
+def changes(before: list[str], after: list[str], *, cut: bool = False, backwards: bool = False) -> list[Change] | None:
+    """Where two texts differ, given as parts; what is volatile is left out. None: they tell other things.
+
+    A changed word is news. A changed number, or an id without a known form, is a :class:`Change`; so is a part with
+    news among several without, with ``NEWS`` for its place. ``cut``: the last part goes on beyond what is given
+    (``backwards``: begins before it), and need not end in the same place.
+    """
+    if cut:
+        shorter = min(len(before), len(after))
+        before, after = before[:shorter], after[:shorter]
+    elif len(before) != len(after):
+        return None
+    found: list[Change] = []
+    looked_at = news = 0
+    for index, (one, other) in enumerate(zip(before, after, strict=True)):
+        if one == other:
+            continue
+        looked_at += 1
+        if looked_at > PARTS:
+            break
+        edge = (-1 if backwards else 1) if cut and index == len(before) - 1 else 0
+        here = _changed_words(index, one[:PART].lower(), other[:PART].lower(), edge)
+        if here is None:
+            news += 1
+            if news * SHARE_OF_NEWS > len(before):
+                return None
+            here = [Change((index, NEWS))]
+        found += here
+        if len(found) > CHANGES:
+            return None
+    return found
+
+
+def _changed_words(index: int, before: str, after: str, edge: int) -> list[Change] | None:
+    left, right = _WORDS.findall(before), _WORDS.findall(after)
+    if edge:
+        # Cut somewhere: of the words that both have, the one at the cut may be a piece.
+        shorter = max(min(len(left), len(right)) - 1, 0)
+        left, right = (words[:shorter] if edge > 0 else words[len(words) - shorter :] for words in (left, right))
+    elif len(left) != len(right):
+        # "1 min 3 s", "59 s": a form may take more than one word.
+        return [] if _form(before) == _form(after) else None
+    found = []
+    for position, (one, other) in enumerate(zip(left, right, strict=True)):
+        if one == other or _is_volatile(one, other, left, position):
+            continue
+        change = _change((index, position), one, other)
+        if change is None:
+            return None
+        found.append(change)
+    return found
+
+
+def _form(text: str) -> str:
+    return _RUNS.sub("#", " ".join(RESULTS.forms.sub("#", text).split()))
+
+
+def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
+    if RESULTS.forms.sub("#", one) == RESULTS.forms.sub("#", other):
+        return True
+    name, value = _named(one)
+    if name:
+        other_name, other_value = _named(other)
+        if name == other_name and (_identifies(name, RESULTS) or (value == other_value)):
+            return True
+    back = position - 1
+    while back > 0 and (words[back] in _FILLERS or _NUMBER.fullmatch(words[back])):
+        back -= 1
+    before = words[back] if back >= 0 and position else ""
+    # A name is followed by an id or a number: "request 17", not "request failed".
+    if before and (_has_digit(one) or _has_digit(other) or before[-1] in ":=#"):
+        if _identifies(before, RESULTS) or (back > 0 and _identifies(words[back - 1] + before, RESULTS)):
+            return True
+        if _CALENDAR.fullmatch(before) and len(one) <= 4:  # Nov 30
+            return True
+    after = words[position + 1] if position + 1 < len(words) else ""
+    if _CALENDAR.fullmatch(one) and _CALENDAR.fullmatch(other):
+        return _is_dated(before) or _is_dated(after)
+    if not (_NUMBER.fullmatch(one) and _NUMBER.fullmatch(other)):
+        return False
+    # How long, how often, and where in a file that is being edited: a line of a traceback.
+    return _UNITS.fullmatch(after) is not None or after in _OFTEN or (before == "line" and after == "in")
+
+
+_OFTEN = frozenset(("times", "attempts", "tries", "retries"))
+
+
+def _is_dated(word: str) -> bool:
+    """Whether a word beside a name of a day or month makes it a date."""
+    return word[:1].isdecimal() or _CALENDAR.fullmatch(word) is not None
+
+
+_RUNS = re.compile(r"#(?: #)+")
+_FILLERS = frozenset(("#", "id", "id:", "is", "no", "no.", "number", "w/", "=", ":", "(", "of"))
+
+
+def _named(word: str) -> tuple[str, str]:
+    """``name=value`` in one word."""
+    bare = word.rstrip("=:#&?")
+    at = max(bare.rfind("="), bare.rfind(":"), bare.rfind("#"))
+    return (bare[:at], bare[at + 1 :]) if at > 0 else ("", word)
+
+
+def _identifies(name: str, kinds: Kinds) -> bool:
+    name = name[-40:].translate(_CLEAN)
+    return name in kinds.names or name.endswith(kinds.endings)
+
+
+def _has_digit(word: str) -> bool:
+    return _DIGITS.search(word) is not None
+
+
+def _change(place: tuple[int, int], one: str, other: str) -> Change | None:
+    """A change of numbers or ids; None for one of words, which is news. So is a move of one part of a whole (3/24)."""
+    if _FRACTION.fullmatch(one.strip("[]().:")):
+        return None
+    if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other) and max(len(one), len(other)) < 18:
+        return Change(place, float(one.rstrip("%")), float(other.rstrip("%")))
+    left, right = _RUNS_OF.findall(one), _RUNS_OF.findall(other)
+    if len(left) != len(right) or not left:
+        # Ids with signs in them.
+        return Change(place) if len(one) >= 12 and len(other) >= 12 and _is_random(one) and _is_random(other) else None
+    numbers: list[tuple[str, str]] = []
+    for a, b in zip(left, right, strict=True):
+        if a == b or (_is_random(a) and _is_random(b)):
+            continue
+        # 52px and 48px, order17 and order18
+        if _DIGITS.sub("#", a) != _DIGITS.sub("#", b):
+            return None
+        numbers += [pair for pair in zip(_DIGITS.findall(a), _DIGITS.findall(b), strict=True) if pair[0] != pair[1]]
+    if len(numbers) == 1 and max(map(len, numbers[0])) < 16:
+        return Change(place, float(numbers[0][0]), float(numbers[0][1]))
+    return Change(place)
+
+
+def _is_random(run: str) -> bool:
+    """Whether letters and digits name something and mean nothing: mixed all over, or with hardly any vowels."""
+    if len(run) >= 4 and len(_KINDS.findall(run)) > 2:
+        return True
+    return len(run) >= 6 and run.isalpha() and sum(letter in "aeiouy" for letter in run) * 6 < len(run)
+
+
+class Drift:
+    """What changed from each of otherwise equal results to the next, without a known form or name.
+
+    A number that goes up and down leads nowhere and is volatile. One that moves one way may be on its way to something
+    and is taken for progress, and so is the first move; among many that go up and down it is just not their turn yet.
+    Ids say nothing, whichever they are. A part with other words each time is volatile from its third change on.
+    """
+
+    __slots__ = ("_parts", "_times", "_ways")
+
+    def __init__(self) -> None:
+        self._ways: dict[tuple[int, int], int] = {}
+        """By place: 1 up so far, -1 down so far, 0 both."""
+        self._parts: set[int] = set()
+        self._times = 0
+        """How often in a row these parts held news."""
+
+    def is_volatile(self, changed: list[Change]) -> bool:
+        """Note one more comparison; whether all that changed in it is known to be volatile."""
+        parts = {change.place[0] for change in changed if change.place[1] == NEWS}
+        self._times = self._times + 1 if parts == self._parts else 1
+        self._parts = parts
+        numbers = {change.place: change.after > change.before for change in changed if change.before != change.after}
+        if self._ways and self._ways.keys().isdisjoint(numbers):
+            self._ways = {}
+        for place, up in numbers.items():
+            way = 1 if up else -1
+            self._ways[place] = way if self._ways.get(place, way) == way else 0
+        if parts and self._times < LEARNED:
+            return False
+        return 3 * sum(abs(self._ways[place]) for place in numbers) <= len(numbers)
+
+
+LEARNED = 3
+"""Changes in a row after which a part that always changes is known to be volatile."""

@@ -1,0 +1,282 @@
+"""Chanting in a stream: found soon after its onset, however it is cut into deltas; honest repetition passes."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import random
+import string
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchkeeper.detect.chant import FINISH, Chant, Chanting, Chants
+from watchkeeper.messages import ModelReplied
+from watchkeeper.thresholds import Thresholds
+
+SOON = 800
+"""Characters after the onset: 200 tokens of about four."""
+SAID = "I should verify that the file was written correctly, and then run the whole suite again to see that it holds. "
+
+
+def words(count: int, seed: int = 0) -> str:
+    """Words that nobody has used before."""
+    letters = random.Random(seed)
+    return " ".join("".join(letters.choices(string.ascii_lowercase, k=letters.randint(2, 9))) for _ in range(count))
+
+
+def heard(text: str, channel: Any = "content", size: int = 4) -> Chanting | None:
+    chant = Chant()
+    for at in range(0, len(text), size):
+        found = chant.feed(channel, text[at : at + size])
+        if found is not None:
+            return found
+    return None
+
+
+CHANTS = {
+    "a word": "the " * 300,
+    "a word that begins a sentence": "The " + "the " * 300,
+    "a word in bold": "**Wait** " * 500,
+    "a stammer": "ha" * 600,
+    "exclamation marks": "!" * 1200,
+    "a face": "😂" * 600,
+    "a word in capitals": "STOP " * 300,
+    "a word a line": "Done\n" * 300,
+    "a phrase": "on and on, " * 100,
+    "a phrase within a phrase": "I think that " * 100,
+    "a short sentence": "I am done. " * 100,
+    "a short sentence a line": "I am done.\n" * 100,
+    "with code in it": "I ran `ls` again. " * 80,
+    "with a number in it": "Step 1 is done. " * 80,
+    "a phrase without an end a line": "I am done\n" * 120,
+    "two short sentences": "Thinking... Done. " * 60,
+    "a long sentence": SAID * 12,
+    "a long sentence as a paragraph": (SAID.strip() + "\n\n") * 12,
+    "some lines": "I will end the turn.\n  I am done.\n  I will wait for the user.\n" * 20,
+    "within one item of a list": "- " + "the " * 300,
+    "within a quote": "> " + "so it goes on and on " * 60,
+    "within a call written as text": '{"tool_call": {"arguments": {"answer": "' + "very " * 300,
+    "French": "Paris, la ville de la ville, le monde en rapait!\n\nBien sûr, " * 20,
+    "Russian": "Я сейчас проверю файл. " * 50,
+    "Chinese": "让我再检查一次这个文件，看看有没有问题。" * 40,
+    "Thai": "ไม่รู้" * 150,
+    "sentences in any order": "".join(
+        random.Random(1).choices(["Okay. ", "I am done. ", "Finished. ", "That is all. "], k=200)
+    ),
+    "lines in any order": "".join(random.Random(2).choices(["I end the turn.\n", "I am done.\n", "I wait.\n"], k=200)),
+}
+
+
+@pytest.mark.parametrize("size", [1, 3, 17, 100_000])
+@pytest.mark.parametrize("channel", ["content", "reasoning"])
+@pytest.mark.parametrize("name", CHANTS)
+def test_a_chant_is_heard_soon(name: str, channel: str, size: int) -> None:
+    before = words(100) + ". " if size != 17 else ""
+    found = heard(before + CHANTS[name], channel, size)
+    assert found is not None
+    assert found.channel == channel
+    assert found.seen - len(before) <= SOON
+    assert found.keep <= len(before) + found.seen / 2
+    assert found.unit[:4] in CHANTS[name] * 2
+
+
+HONEST = {
+    "counting": " ".join(map(str, range(1, 201))),
+    "counting lines": "\n".join(map(str, range(1, 1001))),
+    "counting sheep": "".join(f"{n} sheep\n" for n in range(1, 301)),
+    "counting in sentences": "".join(f"Now I have counted {n} sheep. " for n in range(1, 200)),
+    "ninety-nine bottles": "".join(
+        f"{n} bottles of beer on the wall, {n} bottles of beer. Take one down and pass it around, {n - 1} bottles of "
+        "beer on the wall.\n"
+        for n in range(99, 0, -1)
+    ),
+    "steps": "".join(f"Step {n}: I will now process file number {n} of the batch.\n" for n in range(1, 101)),
+    "a refrain": "Row, row, row your boat,\nGently down the stream.\nMerrily, merrily, merrily, merrily!\n" * 3,
+    "verses": "".join(f"{words(20, n)}.\nAnd the wind it blows, and the wind it blows.\n\n" for n in range(12)),
+    "a log": "".join(f"2024-01-01 10:00:{n:02d} WARNING refused by 10.0.0.1:8080, retrying\n" for n in range(60)),
+    "equal lines of a log": "WARNING Connection to the server was refused, retrying\n" * 10,
+    "more equal lines of a log": "[WARN] 10.0.0.1:8080 connection refused (errno=111)\n" * 30,
+    "records": "".join(json.dumps({"id": n, "name": f"user{n}", "active": True}) + "\n" for n in range(200)),
+    "equal records": '{"status": "ok", "value": null},\n' * 60,
+    "a matrix": "[0, 0, 0, 0, 0, 0, 0, 0],\n" * 60,
+    "a table": "| Name | Status |\n|---|---|\n" + "".join(f"| item {n} | ok |\n" for n in range(200)),
+    "a table of equal rows": "| yes | no | yes |\n" * 100,
+    "a list of equal items": "- check the file\n" * 60,
+    "a list with a shared beginning": "".join(f"- projects/mine/locations/here/services/{n}\n" for n in range(200)),
+    "headings": "".join(f"## Section\n\n{words(15, n)}.\n\n" for n in range(30)),
+    "paths": "".join(f"src/a/very/long/path/that/all/of/them/share/file{n}.py\n" for n in range(200)),
+    "nothing, in base64": base64.b64encode(bytes(1500)).decode(),
+    "noise, in base64": base64.b64encode(random.Random(3).randbytes(6000)).decode(),
+    "zeros, in hex": "00" * 900,
+    "a dump": "".join(f"{n:08x}  00 00 00 00 00 00 00 00  |........|\n" for n in range(60)),
+    "dividers": "-" * 300 + "\n" + "=" * 300 + "\n",
+    "a box": "╭─" * 400,
+    "a tree": "".join(f"│   ├── file_{n}.py\n" for n in range(150)),
+    "code without a fence": "".join(f"    self.assertEqual(result[{n}], expected[{n}])\n" for n in range(100)),
+    "code in a fence": "```python\n" + "    x += 1\n" * 200 + "```\n",
+    "words in a fence": "```\n" + SAID * 12 + "\n```",
+    "answers": "\n".join(random.Random(5).choices(["Yes", "No"], k=300)),
+    "choices": " ".join(random.Random(6).choices("ABCD", k=800)),
+    "letters of a gene": "".join(random.Random(7).choices("ACGT", k=5000)),
+    "padding": "x" * 2000,
+    "a third": "0." + "3" * 1000,
+    "tests": "".join(f"test_{word} ... ok\n" for word in words(150).split()),
+    "a page": words(3000),
+    "an apology": "I am sorry, I am sorry, I am so sorry. ",
+    "empty lines": "\n" * 200,
+    "sums": "\n".join(f"{a} x {b} = {a * b}" for a in range(1, 13) for b in range(1, 13)),
+    "one answer to many questions": "".join(f"Q: {words(6, n)}?\nA: I do not know that one.\n" for n in range(40)),
+    "readings": "".join(f"It was {n * 37 % 41} degrees in city {n * 17 % 99} today.\n" for n in range(40)),
+}
+
+
+@pytest.mark.parametrize("size", [3, 50, 100_000])
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_repetition_passes(name: str, size: int) -> None:
+    assert heard(HONEST[name], "content", size) is None
+    assert heard(words(40) + ":\n" + HONEST[name], "reasoning", size) is None
+
+
+def test_nothing_is_exempt_for_ever() -> None:
+    """A table of equal rows, a code block of one line, a divider: each has an end."""
+    for text in ("| yes | no |\n" * 2000, "- a\n" * 5000, "```\n" + "x += 1\n" * 4000, "-" * 20_000, "\n" * 20_000):
+        assert heard(text) is not None
+
+
+ARGUMENTS = {
+    "zeros": '{"content": "' + "0, " * 2000 + '"}',
+    "blanks": '{"content": "' + " " * 4000 + 'x"}',
+    "rows of a table": '{"content": "' + "| yes | no | yes |\\n" * 300 + '"}',
+    "rows of figures": '{"content": "' + "0,0,0,0,1\\n" * 500 + '"}',
+    "lines of code": json.dumps({"content": "\n".join(["        x = 1"] * 300)}),
+    "a long string": '{"content": "' + "a" * 2500 + '"}',
+    "paragraphs": json.dumps({"content": (words(60) + ".\n\n") * 6}),
+    "lines of words": json.dumps({"content": "A line of the fixture.\n" * 100}),
+    "records": json.dumps({"content": "\n".join(json.dumps({"id": n, "v": "the same for all"}) for n in range(500))}),
+    "edits": json.dumps({"edits": [{"path": f"f{n}.py", "old": "import a", "new": "import b"} for n in range(300)]}),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_may_be_files(name: str) -> None:
+    assert heard(ARGUMENTS[name], "arguments") is None
+
+
+@pytest.mark.parametrize(
+    ("unit", "within"),
+    [("the ", 850), (SAID, 850), ("I am done. ", 850), ("i", 8100), ("lamb-", 3100), ("a", 8100), ("0", 8100),
+     ("\\n", 8100), (" ", 8100), ("a/b/", 8100)],
+)  # fmt: skip
+def test_arguments_without_end_are_heard(unit: str, within: int) -> None:
+    found = heard('{"answer": "' + unit * (20_000 // len(unit)), "arguments")
+    assert found is not None
+    assert found.seen <= within
+
+
+def test_streams_are_apart() -> None:
+    """Each channel and each call is a stream of its own: what comes in turns is no chant."""
+    chant = Chant()
+    for n in range(100):
+        for channel in ("content", "reasoning"):
+            assert chant.feed(channel, f"{words(3, n)} ") is None
+        for index in range(3):
+            assert chant.feed("arguments", "the ", index) is None
+    found = None
+    while found is None:
+        found = chant.feed("arguments", "the ", 2)
+    assert (found.channel, found.index) == ("arguments", 2)
+
+
+def test_a_chant_that_stops_in_time_is_none() -> None:
+    text = "".join(SAID * 3 + words(30, n) + ". " for n in range(20))
+    assert heard(text) is None
+
+
+def test_what_is_kept_ends_with_the_second_lap() -> None:
+    before = "Let me see what is in the file that you have named. "
+    found = heard(before + SAID * 10)
+    assert found is not None
+    assert found.period == len(SAID)
+    assert abs(found.keep - len(before) - 2 * len(SAID)) <= len(SAID)
+
+
+@given(st.lists(st.text(max_size=300), max_size=40), st.sampled_from(["content", "reasoning", "arguments"]))
+def test_whatever_comes_in_it_never_raises(parts: list[str], channel: Any) -> None:
+    chant = Chant()
+    for part in parts:
+        chant.feed(channel, part)
+
+
+@given(
+    st.text(st.characters(categories=["Ll"], max_codepoint=0x7F), min_size=1, max_size=60).filter(str.strip),
+    st.integers(1, 200),
+)
+def test_any_few_words_again_and_again_are_heard(unit: str, size: int) -> None:
+    found = heard((unit + " ") * (3000 // (len(unit) + 1)), "content", size)
+    assert found is not None
+    assert found.seen <= SOON + size
+
+
+@pytest.mark.parametrize("text", ["`" * 200_000, "a" * 200_000, "```" * 60_000, words(30_000), "é😂" * 100_000])
+def test_it_keeps_little(text: str) -> None:
+    chant = Chant()
+    for index in range(50):
+        chant.feed("arguments", "{}" * 100, index)
+    tracemalloc.start()
+    try:
+        for at in range(0, len(text), 40):
+            chant.feed("content", text[at : at + 40])
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 24_000  # two windows of 2,048 characters, four bytes each at most
+
+
+def recorded(folder: Path) -> Iterator[dict[str, Any]]:
+    for name in ("tau", "polybench_iswe", "polybench_codex"):
+        with gzip.open(folder / "corpora" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            for run in map(json.loads, lines):
+                yield from run["steps"]
+
+
+def test_what_models_said_in_recorded_runs_is_no_chant(shared_data: Path) -> None:
+    steps = 0
+    for step in recorded(shared_data):
+        steps += 1
+        assert heard(step.get("text") or "", size=200) is None
+        assert heard(json.dumps(step["args"]), "arguments", 200) is None
+    assert steps > 13_000
+
+
+def test_a_runaway_of_a_small_model_is_heard(shared_data: Path) -> None:
+    with gzip.open(shared_data / "corpora" / "smollm2_requests.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    said = [
+        (row["tag"], row["response"]["choices"][0]["message"].get("content") or "")
+        for row in rows
+        if "choices" in (row.get("response") or {})
+    ]
+    assert len(said) > 280
+    heard_in = {tag: found for tag, text in said if (found := heard(text)) is not None}
+    assert list(heard_in) == ["runaway-no-max-tokens"]  # the others were cut at about 100 tokens
+    assert heard_in["runaway-no-max-tokens"].seen <= SOON
+
+
+# -- replies in a row -------------------------------------------------------------------------------------------------
+
+
+def test_cut_replies_in_a_row_count_and_any_other_ends_them() -> None:
+    chants = Chants(Thresholds(), frozenset())
+    replied = chants.folds[ModelReplied]
+    counts = []
+    for n, finish in enumerate([FINISH, FINISH, "stop", FINISH, FINISH, FINISH], 1):
+        event = ModelReplied(n=n, run="r", at=0.0, t=0.0, text="x", finish=finish, stored=finish != FINISH)
+        counts.append([(finding.count, finding.onset) for finding in replied(event)])
+    assert counts == [[(1, 1)], [(2, 1)], [], [(1, 4)], [(2, 4)], [(3, 4)]]
