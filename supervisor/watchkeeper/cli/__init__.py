@@ -1,4 +1,4 @@
-"""The command line: ``watchkeeper run``, ``demo`` and ``replay``. Needs the extra ``cli`` (cyclopts and rich)."""
+"""The command line: ``watchkeeper run``, ``demo``, ``replay``, ``stats`` and ``case``. Needs the extra ``cli``."""
 
 from __future__ import annotations
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import sys
+from collections.abc import Callable
 
 from cyclopts import App, CycloptsError, Parameter
 
 from .. import __version__
-from .exits import CANCELLED, COMPLETED, USAGE, CommandError, complain, forget_stdout
+from .exits import CANCELLED, COMPLETED, FAILED, USAGE, CommandError, complain, forget_stdout, settle_streams
 
 HELP = """A supervisor for LLM agents that cannot run away."""
 EPILOGUE = (
     """Exit codes: 0 completed, 1 failed, 2 usage, 3 stopped by watchkeeper, 4 cancelled, 6 handed over to a person."""
 )
+
+CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What writing fails with where the output has no room any more."""
 
 
 def application() -> App:
@@ -31,6 +35,8 @@ def application() -> App:
         ("run", "Give a task to an agent and supervise it."),
         ("demo", "Watch four short runs, or with --real a real small model on this machine. Needs no key."),
         ("replay", "Judge recorded runs: what would have been nudged, blocked and stopped, and when."),
+        ("stats", "Say what recorded runs did: calls, repeats, failures, and what each rule saw."),
+        ("case", "Make a failing test of a recorded run and what should have been done in it."),
     ):
         app.command(f"watchkeeper.cli.{name}:{name}", name=name, help=purpose)
     return app
@@ -38,9 +44,7 @@ def application() -> App:
 
 def start(arguments: list[str]) -> int:
     """Run the command that the arguments name; the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    settle_streams()
     try:
         code = application()(arguments, exit_on_error=False, print_error=False)
         sys.stdout.flush()
@@ -50,15 +54,30 @@ def start(arguments: list[str]) -> int:
     except CommandError as error:
         complain(str(error))
         return error.code
-    except BrokenPipeError:
+    except (KeyboardInterrupt, OSError, BaseExceptionGroup) as error:
+        ended = _ended_by(error)
+        if ended is None:
+            raise
+        return ended
+    return code if isinstance(code, int) else COMPLETED
+
+
+def _ended_by(error: BaseException) -> int | None:
+    """The exit code for an interrupt, and for an output that nobody reads or that has no room; None for all else."""
+    if _has(error, lambda one: isinstance(one, KeyboardInterrupt)):
+        complain("interrupted")
+        return CANCELLED
+    if _has(error, lambda one: isinstance(one, BrokenPipeError)):
         forget_stdout()
         return CANCELLED
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return CANCELLED
-    except BaseExceptionGroup as group:
-        if group.subgroup(KeyboardInterrupt) is None:
-            raise
-        complain("interrupted")
-        return CANCELLED
-    return code if isinstance(code, int) else COMPLETED
+    if _has(error, lambda one: isinstance(one, OSError) and one.errno in CANNOT_WRITE):
+        forget_stdout()
+        complain("the output cannot be written: there is no room for it, or its device fails")
+        return FAILED
+    return None
+
+
+def _has(error: BaseException, wanted: Callable[[BaseException], bool]) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(wanted) is not None
+    return wanted(error)

@@ -39,7 +39,9 @@ def exit_code(outcome: Outcome) -> int:
 
 
 def complain(text: str) -> None:
-    with contextlib.suppress(OSError):
+    if sys.stderr is None:  # closed by the caller; print would take standard output instead
+        return
+    with contextlib.suppress(OSError, ValueError):
         print(f"watchkeeper: {text}", file=sys.stderr, flush=True)
 
 
@@ -76,8 +78,17 @@ def leave_at_once(code: int) -> None:
     os._exit(code)
 
 
+def settle_streams() -> None:
+    """Make standard output and error take any text; those that the caller has closed lead into the void."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  (as long as the process)
+        with contextlib.suppress(AttributeError, ValueError):
+            getattr(sys, name).reconfigure(errors="replace")
+
+
 def forget_stdout() -> None:
-    """The reader of standard output has left: write into the void, so that the end does not trip over it."""
+    """Nobody can or will read standard output: write into the void, so that the end does not trip over it."""
     with contextlib.suppress(OSError, ValueError):
         void = os.open(os.devnull, os.O_WRONLY)
         os.dup2(void, sys.stdout.fileno())

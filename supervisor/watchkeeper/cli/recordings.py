@@ -1,26 +1,34 @@
 """Reads recordings: our JSON Lines and runs recorded elsewhere, plain or gzipped, files or folders of them.
 
-What cannot be read is named with its file and line, and the rest is read.
+What cannot be read is named with its file and line, and the rest is read. Files are read in batches of lines, so that
+memory stays bounded whatever their size.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from ..messages import FORMAT, Event, RunStarted, decode_event
+from .foreign import BEGINNING, kind_of_file, kind_of_line
 from .recorded import RecordedRun
 
 MAX_LINE = 64 << 20
 """Bytes of one line; a run of some thousand long steps has less."""
+BATCH = 256 << 10
+"""Bytes of lines that are handed on together; a longer line comes alone."""
+BUFFER = 1 << 20
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
 """What is taken of a folder."""
+EVENT = b'{"type":'
+"""How a line of ours begins."""
 
 
 class Problem(NamedTuple):
@@ -35,15 +43,21 @@ class Problem(NamedTuple):
         return f"{self.file}:{self.line}: {self.text}" if self.line else f"{self.file}: {self.text}"
 
 
-class Note(Problem):
-    """Something to know that is no error."""
-
-
 class Read(NamedTuple):
     """One thing that a line held."""
 
     line: int
     what: Event | RecordedRun
+
+
+class Batch(NamedTuple):
+    """Lines of one file, with their numbers; a problem stands where lines could not be had."""
+
+    file: str
+    lines: list[tuple[int, bytes] | Problem]
+    taken: int
+    """Bytes of the file, as it lies on disk, that were read for this batch."""
+    last: bool
 
 
 class _Probe(msgspec.Struct):
@@ -70,23 +84,64 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path | Problem]:
         yield from found
 
 
+def batches(path: Path) -> Iterator[Batch]:
+    """The lines of a file, a batch at a time; the last batch says so. Never raises for what is in the file."""
+    name, taken = str(path), 0
+    lines: list[tuple[int, bytes] | Problem] = []
+    size = number = 0
+    try:
+        with path.open("rb", buffering=BUFFER) as raw:
+            assert isinstance(raw, io.BufferedReader)
+            file = _unpacked(raw)
+            head = file.peek(BEGINNING)[:BEGINNING]
+            if (foreign := kind_of_file(head)) is not None:
+                lines.append(Problem(name, 1, foreign))
+                yield Batch(name, lines, 0, True)
+                return
+            for number, line in _numbered(file):
+                if line is None:
+                    lines.append(Problem(name, number, f"the line is longer than {MAX_LINE >> 20} MB: passed over"))
+                elif line.strip():
+                    lines.append((number, line))
+                    size += len(line)
+                if size >= BATCH:
+                    at = raw.tell() if raw.seekable() else 0
+                    yield Batch(name, lines, at - taken, False)
+                    taken, lines, size = at, [], 0
+    except (EOFError, zlib.error) as error:
+        said = f"the file is cut off or damaged here ({error}); what came before it was read"
+        lines.append(Problem(name, number + 1, said))
+    except gzip.BadGzipFile as error:
+        lines.append(Problem(name, number + 1, f"the file is not gzip, or damaged here ({error})"))
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero character in it
+        said = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        lines.append(Problem(name, number and number + 1, said))
+    yield Batch(name, lines, 0, True)
+
+
+def decoded(batch: Batch) -> Iterator[Read | Problem]:
+    """What the lines of a batch hold."""
+    for line in batch.lines:
+        if isinstance(line, Problem):
+            yield line
+        else:
+            yield from _read_line(batch.file, *line)
+
+
 def read(path: Path) -> Iterator[Read | Problem]:
     """What a file holds, line by line, and what is wrong with it. Never raises for what is in the file."""
-    name = str(path)
-    number = 0
-    try:
-        with _opened(path) as file:
-            for number, line in _lines(file):
-                if line is None:
-                    yield Problem(name, number, f"the line is longer than {MAX_LINE >> 20} MB; it is passed over")
-                elif line.strip():
-                    yield from _read_line(name, number, line)
-    except (EOFError, zlib.error) as error:
-        yield Problem(name, number + 1, f"the file is cut off or damaged here ({error}); what came before it was read")
-    except gzip.BadGzipFile as error:
-        yield Problem(name, number + 1, f"the file is not gzip, or damaged here ({error})")
-    except OSError as error:
-        yield Problem(name, number and number + 1, f"{os.strerror(error.errno) if error.errno else error}")
+    for batch in batches(path):
+        yield from decoded(batch)
+
+
+def holds_log(path: Path) -> bool:
+    """Whether a file begins as a log of ours does. False for what is no ordinary file, which can be read only once."""
+    if not path.is_file():
+        return False
+    for batch in batches(path):
+        for line in batch.lines:
+            return not isinstance(line, Problem) and line[1].startswith(EVENT)
+    return False
 
 
 def _read_line(name: str, number: int, line: bytes) -> Iterator[Read | Problem]:
@@ -96,17 +151,27 @@ def _read_line(name: str, number: int, line: bytes) -> Iterator[Read | Problem]:
         if not line.endswith(b"\n"):
             yield Problem(name, number, f"the file ends in the middle of this line: {error}")
         else:
-            yield Problem(name, number, str(error) or type(error).__name__)
+            yield Problem(name, number, kind_of_line(line) or str(error) or type(error).__name__)
         return
-    if isinstance(what, RunStarted) and what.version > FORMAT:
-        text = f"written by a newer version (format {what.version}; this one reads {FORMAT}): what is new is left out"
-        yield Note(name, number, text)
+    if isinstance(what, RecordedRun):
+        if (flaw := what.flaw()) is not None:
+            yield Problem(name, number, flaw)
+            return
+    elif isinstance(what, RunStarted) and what.version != FORMAT:
+        age = "a newer version" if what.version > FORMAT else "another version"
+        yield Problem(
+            name,
+            number,
+            f"written by {age} (format {what.version}; this one reads {FORMAT}): read as far as it is known",
+        )
     yield Read(number, what)
 
 
 def _decoded(line: bytes) -> Event | RecordedRun:
-    if line.lstrip().startswith(b'{"type":'):
+    if line.startswith(EVENT):
         return decode_event(line)
+    if line.startswith(b"\xef\xbb\xbf"):
+        line = line[3:]
     probe = _probe.decode(line)
     if len(bytes(probe.steps)) and len(bytes(probe.id)):
         return _run.decode(line)
@@ -115,17 +180,29 @@ def _decoded(line: bytes) -> Event | RecordedRun:
     raise ValueError("neither an event of watchkeeper (type, n, run) nor a recorded run (id, steps)")
 
 
-def _opened(path: Path) -> BinaryIO:
-    file = path.open("rb")
-    magic = file.read(2)
-    file.seek(0)
-    if magic == b"\x1f\x8b":
-        file.close()
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    return file
+def _unpacked(raw: io.BufferedReader) -> io.BufferedReader:
+    if raw.peek(2)[:2] != b"\x1f\x8b":
+        return raw
+    return io.BufferedReader(_Unpacking(raw), BUFFER)
 
 
-def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
+class _Unpacking(io.RawIOBase):
+    """Gives what could be unpacked before it says that the file is broken; a gzip file read in larger pieces would
+    keep the last one to itself."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._file = gzip.GzipFile(fileobj=raw)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
     """Numbered lines; None for one that is too long."""
     number = 0
     while line := file.readline(MAX_LINE + 1):

@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
 
-from ..errors import ConfigurationError
-from ..messages import Event, RunEnded
-from ..plugins import load_detectors
-from ..profiles import PROFILES, profile_named
+from ..messages import Event
+from .complaints import Complaints
 from .exits import COMPLETED, FAILED, CommandError, complain
-from .labels import Label, read_labels
+from .filters import Filter
+from .judging import Done, Job, Judged, Judging, Logs, position_of
+from .labels import read_labels
 from .options import split
 from .printable import count, one_line
-from .recorded import RecordedRun, events_of
-from .recordings import Note, Problem, Read, files_of, read
-from .review import Review, Settings
+from .progress import Progress
+from .recordings import Problem, files_of
+from .settings import settings_of, standard_of
+from .sharing import shared
 from .tally import Tally, row_of
 
-SHOWN_PROBLEMS = 3
-"""Problems of one file that are told one by one."""
+VERBS = (("nudged", "nudge"), ("blocked", "block"), ("stopped", "stop"))
+ALL_VERBS = (*VERBS[:2], ("paused", "pause"), *VERBS[2:])
+"""Pauses are only in logs of runs that a person attended."""
 
 
 def replay(
     *files: Path,
     profile: Annotated[str | None, Parameter(help="Judge by this profile (that of the run, else default).")] = None,
+    policy: Annotated[
+        Path | None, Parameter(help="TOML file with a profile to try; says what would differ from the default.")
+    ] = None,
     labels: Annotated[Path | None, Parameter(help="CSV file with the columns id, stuck and onset_step.")] = None,
     json: Annotated[bool, Parameter(help="One JSON object a run, and last a summary.")] = False,
+    report: Annotated[Path | None, Parameter(help="Write an HTML page with figures, plots and timelines.")] = None,
     all_runs: Annotated[bool, Parameter(name="--all", help="Name also the runs where nothing would be done.")] = False,
+    only: Annotated[tuple[str, ...], Parameter(help="Only runs with such an id; * and ? stand for others.")] = (),
+    source: Annotated[tuple[str, ...], Parameter(help="Only runs from such a source.")] = (),
+    model: Annotated[tuple[str, ...], Parameter(help="Only runs of such a model.")] = (),
+    outcome: Annotated[tuple[str, ...], Parameter(help="Only runs with this outcome: good, failed, unknown, …")] = (),
+    detector: Annotated[
+        tuple[str, ...], Parameter(help="Name only runs in which this detector or guard acted; all count.")
+    ] = (),
+    acted: Annotated[bool, Parameter(help="Name only runs in which something would be done; all count.")] = False,
     poll: Annotated[tuple[str, ...], Parameter(help="Tools that are meant to be asked again (recorded runs).")] = (),
     stable: Annotated[tuple[str, ...], Parameter(help="Tools whose answers may be remembered (recorded runs).")] = (),
+    jobs: Annotated[int | None, Parameter(help="Processes that share the work (as many as cores; 1: none).")] = None,
 ) -> int:
     """Judge recorded runs: what would have been nudged, blocked and stopped, and when.
 
@@ -45,135 +61,136 @@ def replay(
     """
     if not files:
         raise CommandError("replay needs at least one file or folder: watchkeeper replay FILE…")
-    judged = _settings(profile, poll, stable)
-    return Replay(judged, read_labels(labels) if labels is not None else {}, json, all_runs).run(files)
+    if jobs is not None and jobs < 1:
+        raise CommandError(f"--jobs must be at least 1, not {jobs}")
+    settings = settings_of(profile, policy, poll, stable)
+    job = Job(
+        settings=settings,
+        standard=standard_of(settings) if policy is not None else None,
+        labels=read_labels(labels) if labels is not None else {},
+        wanted=Filter(only=split(only), source=split(source), model=split(model), outcome=split(outcome)),
+        drawn=report is not None,
+    )
+    page = None
+    if report is not None:
+        from .report import Report
+
+        page = Report(report, policy=str(policy) if policy is not None else "", profile=profile or "")
+    shown = _shown(split(detector), everything=all_runs or (json and not acted))
+    return Replay(job, json, shown, page, jobs).run(files)
 
 
-def _settings(profile: str | None, poll: tuple[str, ...], stable: tuple[str, ...]) -> Settings:
-    try:
-        return Settings(
-            profile=profile_named(profile) if profile is not None else None,
-            profiles=PROFILES,
-            polls=split(poll),
-            stable=split(stable),
-            extra=tuple(load_detectors()),
-        )
-    except ConfigurationError as error:
-        raise CommandError(f"--profile: {error}" if profile is not None else str(error)) from error
+def _shown(detectors: tuple[str, ...], *, everything: bool) -> Callable[[Judged], bool]:
+    """Which runs are named; all of them count."""
+
+    def shown(judged: Judged) -> bool:
+        if detectors:
+            return any(fnmatchcase(one.detector, name) for one in judged.judgements for name in detectors)
+        return everything or bool(judged.judgements or judged.differences or judged.standard)
+
+    return shown
 
 
 class Replay:
     """One command: reads, judges, prints."""
 
-    def __init__(self, settings: Settings, labels: dict[str, Label], as_json: bool, all_runs: bool) -> None:
-        self._settings = settings
-        self._labels = labels
+    def __init__(self, job: Job, as_json: bool, shown: Callable[[Judged], bool], report: Any, jobs: int | None) -> None:
+        self._job = job
         self._json = as_json
-        self._all = all_runs
+        self._shown = shown
+        self._report = report
+        self._jobs = jobs
         self._tally = Tally()
-        self._broken = False
+        self._complaints = Complaints()
 
     def run(self, paths: tuple[Path, ...]) -> int:
+        files = []
         for path in files_of(paths):
             if isinstance(path, Problem):
-                self._tell(path)
-                continue
-            for review in self._reviews(path):
-                self._show(review)
+                self._complaints.tell(path)
+            else:
+                files.append(path)
+        with Progress(files) as progress, contextlib.closing(self._judged(files, progress)) as judged:
+            for one in judged:
+                self._take(one, progress)
         summary = self._tally.summary()
         if self._json:
             _write(summary)
         else:
             print("\n".join(_told(summary)))
-        return FAILED if self._broken else COMPLETED
+        if self._report is not None:
+            self._report.write()
+            complain(f"the report is in {self._report.path}")
+        return FAILED if self._complaints.any else COMPLETED
 
-    def _reviews(self, path: Path) -> Iterator[Review]:
-        """The reviews of a file's runs; those of event logs come when they end, and at the end of the file."""
-        open_runs: dict[str, tuple[Review, int]] = {}
-        problems: Counter[str] = Counter()
-        for item in read(path):
-            if isinstance(item, Problem):
-                self._count(item, problems)
-            elif isinstance(item.what, RecordedRun):
-                yield self._recorded(item.what)
+    def _judged(self, files: list[Path], progress: Progress) -> Generator[Judged]:
+        logs: Logs | None = None
+        with contextlib.closing(shared(Judging(self._job).work, files, self._jobs)) as done:
+            for part in done:
+                if logs is None or logs.file != part.file:
+                    logs = Logs(self._job, part.file)
+                yield from self._of(part, logs)
+                progress.advance(part.taken)
+
+    def _of(self, part: Done, logs: Logs) -> Iterator[Judged]:
+        for item in part.items:
+            if isinstance(item, Judged):
+                yield item
+            elif isinstance(item, Problem):
+                self._complaints.tell(item)
             else:
-                review = self._logged(str(path), item, item.what, open_runs, problems)
-                if review is not None:
-                    yield review
-        more = sum(problems.values()) - SHOWN_PROBLEMS
-        if more > 0:
-            complain(f"{path}: and {count(more, 'more problem')} like these")
-        yield from (review for review, _ in open_runs.values())
+                assert isinstance(item.what, Event)
+                for found in logs.feed(item.line, item.what):
+                    if isinstance(found, Problem):
+                        self._complaints.tell(found)
+                    else:
+                        yield found
+        if part.last:
+            yield from logs.end()
+            self._complaints.file_ended(part.file)
 
-    def _recorded(self, run: RecordedRun) -> Review:
-        review = Review(run.id, self._settings, logged=False)
-        review.outcome = run.outcome
-        for event in events_of(run, polls=self._settings.polls, stable=self._settings.stable):
-            review.observe(event)
-        return review
-
-    def _logged(
-        self,
-        name: str,
-        item: Read,
-        event: Event,
-        open_runs: dict[str, tuple[Review, int]],
-        problems: Counter[str],
-    ) -> Review | None:
-        review, last = open_runs.get(event.run) or (Review(event.run, self._settings), 0)
-        if event.n != last + 1:
-            what = (
-                f"events {last + 1} to {event.n - 1} of run {event.run} are missing"
-                if event.n > last
-                else (f"event {event.n} of run {event.run} comes after event {last}")
-            )
-            self._count(Problem(name, item.line, what), problems)
-        review.observe(event)
-        open_runs[event.run] = review, event.n
-        if isinstance(event, RunEnded):
-            del open_runs[event.run]
-            return review
-        return None
-
-    def _count(self, problem: Problem, problems: Counter[str]) -> None:
-        problems[problem.text[:20]] += 1
-        if sum(problems.values()) <= SHOWN_PROBLEMS:
-            self._tell(problem)
-        else:
-            self._broken = self._broken or not isinstance(problem, Note)
-
-    def _tell(self, problem: Problem) -> None:
-        complain(one_line(str(problem), 400))
-        self._broken = self._broken or not isinstance(problem, Note)
-
-    def _show(self, review: Review) -> None:
-        row = row_of(review, self._labels.get(review.run))
-        differences = review.differences()
-        self._tally.add(row, review, len(differences))
-        if self._json:
-            _write({**row, "differs": [str(one) for one in differences]} if differences else row)
+    def _take(self, judged: Judged, progress: Progress) -> None:
+        self._tally.add(judged)
+        progress.run()
+        if self._report is not None:
+            self._report.add(judged)
+        if not self._shown(judged):
             return
-        if self._all or review.judgements or differences:
-            print(_line(review, row))
-        for one in differences:
-            print(f"    differs: {one_line(str(one), 200)}")
+        progress.clear()
+        if self._json:
+            _write(row_of(judged))
+            return
+        print(_line(judged))
+        for one in judged.differences:
+            print(f"    differs: {one_line(one, 200)}")
 
 
 def _write(value: dict[str, Any]) -> None:
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
 
 
-def _line(review: Review, row: dict[str, Any]) -> str:
-    verbs = (("nudged", "nudged_at"), ("blocked", "blocked_at"), ("stopped", "stopped_at"))
-    done = ", ".join(f"{verb} at call {row[name]}" for verb, name in verbs if row[name] is not None) or "nothing"
-    label = f", labelled stuck={row['label']}" if row["label"] is not None else ""
-    label += f" from call {row['onset']}" if row["onset"] is not None else ""
+def _line(judged: Judged) -> str:
+    label = ""
+    if judged.label is not None:
+        label = f", labelled stuck={judged.label.stuck}"
+        label += f" from call {judged.label.onset}" if judged.label.onset is not None else ""
     why = ""
-    if (strongest := review.strongest()) is not None:
+    if (strongest := judged.strongest()) is not None:
         tool = f", {one_line(strongest.tool, 60)}" if strongest.tool else ""
-        why = f" ({strongest.detector}: {one_line(strongest.pattern, 100)}{tool})"
-    saved = f"; {count(review.saved, 'call')} saved" if review.saved else ""
-    return f"{one_line(review.run, 120)}  {review.outcome}, {count(review.calls, 'call')}{label}: {done}{why}{saved}"
+        pattern = strongest.pattern.removeprefix(f"{strongest.detector}: ")
+        why = f" ({one_line(strongest.detector, 60)}: {one_line(pattern, 100)}{tool})"
+    saved = f"; {count(judged.saved, 'call')} saved" if judged.saved else ""
+    name = f"{one_line(judged.run, 120)}  {judged.outcome}, {count(judged.calls, 'call')}{label}"
+    done = _done({verb: judged.first(action) for verb, action in ALL_VERBS})
+    standard = ""
+    if judged.standard is not None:
+        before = _done({verb: position_of(judged.standard, action) for verb, action in ALL_VERBS})
+        standard = f" [by default: {before}]" if before != done else ""
+    return f"{name}: {done}{why}{saved}{standard}"
+
+
+def _done(at: dict[str, int | None]) -> str:
+    return ", ".join(f"{verb} at call {position}" for verb, position in at.items() if position is not None) or "nothing"
 
 
 def _told(summary: dict[str, Any]) -> Iterator[str]:
@@ -198,3 +215,8 @@ def _told(summary: dict[str, Any]) -> Iterator[str]:
         )
     if s["differing"]:
         yield f"{count(s['differing'], 'run')} with verdicts that differ from the log's"
+    if (against := s.get("against_default")) is not None:
+        told = ", ".join(
+            f"{against[f'now_{verb}']} more and {against[f'no_longer_{verb}']} fewer {verb}" for verb, _ in VERBS
+        )
+        yield f"against the default profile: {told}; {against['calls_saved_more']:+,} calls saved"

@@ -8,6 +8,8 @@ Limits (turns, calls, tokens, time) and silence are not judged anew: a record ho
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +17,13 @@ import msgspec
 
 from ..detect.detector import Factory
 from ..detect.judge import Judge
+from ..fingerprint import call_key
 from ..guards.blocked import Blocked as BlockedGuard
 from ..guards.denied import Denied
 from ..guards.duplicate import Duplicate
 from ..guards.equal import RefuseEqual
 from ..guards.guard import CallGuard, Proposal, Refuse, Reuse
+from ..ladder import MODES
 from ..messages import (
     Blocked,
     CallAdmitted,
@@ -30,6 +34,7 @@ from ..messages import (
     Finding,
     FindingMade,
     Nudged,
+    Paused,
     Result,
     RunEnded,
     RunStarted,
@@ -38,12 +43,13 @@ from ..messages import (
     Verdict,
 )
 from ..profiles import Profile
-from ..tools import WRITES, Effect, Tool
+from ..tools import WRITES, Effect
 from ..wording import Wording
+from .declared import Declared, RecordedTool, tools_of
 
 NOT_ASKED = frozenset({"unknown_tool", "bad_arguments", "tools_off", "guard_failed", "too_many_calls", "in_the_way"})
 """Results of calls that never came before the guards."""
-ACTIONS = ("nudge", "block", "stop")
+ACTIONS = ("nudge", "block", "pause", "stop")
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -57,6 +63,13 @@ class Judgement(msgspec.Struct, frozen=True):
     tool: str | None = None
     n: int = 0
     """Number of the event that it followed."""
+    count: int = 0
+    """How often the detector had seen it; 0 for a guard, which does not count."""
+    began: int | None = None
+    """Index of the call with which it began, as the detector has it."""
+    calls_since: int | None = None
+    """Calls from there to here, both counted, and those of sub-agents."""
+    tokens_since: int | None = None
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -77,14 +90,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     profile: Profile | None = None
     profiles: dict[str, Profile] = {}
-    polls: tuple[str, ...] = ()
-    stable: tuple[str, ...] = ()
+    declared: dict[str, Declared] = {}
+    """What is said of tools by name; of recorded runs it cannot be known otherwise."""
     extra: tuple[Factory, ...] = ()
+
+    @property
+    def polls(self) -> tuple[str, ...]:
+        return tuple(name for name, said in self.declared.items() if said.poll)
+
+    @property
+    def stable(self) -> tuple[str, ...]:
+        return tuple(name for name, said in self.declared.items() if said.stable)
+
+    @property
+    def tools(self) -> dict[str, RecordedTool]:
+        return tools_of(self.declared)
 
     def profile_of(self, event: RunStarted | None) -> Profile:
         if self.profile is not None:
             return self.profile
         return self.profiles.get(event.profile if event is not None else "default") or Profile()
+
+    def guards_of(self, profile: Profile, wording: Wording) -> list[CallGuard]:
+        """The call guards that need neither a model nor a clock, in the order in which they are asked."""
+        guards: list[CallGuard] = [Denied(profile.deny, wording)] if profile.deny else []
+        guards.append(BlockedGuard(wording))
+        if profile.refuse_equal is not None:
+            guards.append(RefuseEqual(profile.refuse_equal, profile.show_earlier, wording))
+        if self.stable:
+            guards.append(Duplicate(self.tools, wording))
+        return guards
 
 
 class Review:
@@ -96,6 +131,8 @@ class Review:
     def __init__(self, run: str, settings: Settings, *, logged: bool = True) -> None:
         self.run = run
         self.outcome = "unknown"
+        self.source = ""
+        self.model = ""
         self.judgements: list[Judgement] = []
         self.calls = 0
         """Calls that were proposed."""
@@ -108,9 +145,16 @@ class Review:
         self._asked: set[str] = set()
         self._turned_away: dict[str, tuple[str, Refuse | Reuse]] = {}
         self._positions: dict[str, int] = {}
+        self._tools = settings.tools
+        self._arguments: dict[str, str] = {}
+        """By call id, where a tool declares that only some of them count."""
+        self._ended_n = array("q")
+        self._ended_at = array("q")
+        """Event numbers of results, and the indices of their calls."""
         self._over = False
         self._ended = False
-        self._log_blocked = (0, "")
+        self._log_said = (0, "")
+        self._log_paused: set[int] = set()
         self._logged: dict[tuple[int, str], str] = {}
         self._found_in_log: set[tuple[str, str, int]] = set()
         self._anew: dict[tuple[int, str], tuple[str, Finding]] = {}
@@ -120,7 +164,7 @@ class Review:
         """One event. The log's own verdicts are kept to be compared; they decide nothing."""
         if type(event) is Unknown:
             return
-        if isinstance(event, RunStarted) or self._judge is None:
+        if (isinstance(event, RunStarted) and not event.continued) or self._judge is None:
             self._begin(event if isinstance(event, RunStarted) else None)
         if isinstance(event, RunEnded):
             self.outcome = event.outcome.status
@@ -129,7 +173,9 @@ class Review:
             self._positions[event.call_id] = self.calls
             self.calls += 1
             self.saved += self._over
-        elif isinstance(event, FindingMade | Nudged | Blocked | Stopped):
+            if self._tools and (tool := self._tools.get(event.tool)) is not None and tool.loop_key is not None:
+                self._arguments[event.call_id] = event.arguments
+        elif isinstance(event, FindingMade | Nudged | Blocked | Paused | Stopped):
             self._note_log(event)
             return
         if not self._over:
@@ -138,14 +184,6 @@ class Review:
     def first(self, action: str) -> int | None:
         """The position of the first judgement of this kind."""
         return next((one.position for one in self.judgements if one.action == action), None)
-
-    def strongest(self) -> Judgement | None:
-        """The judgement that matters most: the stop, else the first block, else the first nudge."""
-        for action in reversed(ACTIONS):
-            found = next((one for one in self.judgements if one.action == action), None)
-            if found is not None:
-                return found
-        return None
 
     def differences(self) -> list[Difference]:
         """Where the log's verdicts are not those judged anew; nothing for runs that were recorded elsewhere.
@@ -171,16 +209,16 @@ class Review:
     def _begin(self, event: RunStarted | None) -> None:
         settings = self._settings
         profile = settings.profile_of(event)
+        if event is not None and self._is_log:
+            self.source, self.model = event.agent, event.model
         wording = Wording()
-        self._judge = Judge(profile.thresholds, mode=profile.mode, extra=settings.extra, wording=wording)
-        self._guards = [Denied(profile.deny, wording)] if profile.deny else []
-        self._guards.append(BlockedGuard(wording))
-        if profile.refuse_equal is not None:
-            self._guards.append(RefuseEqual(profile.refuse_equal, profile.show_earlier, wording))
-        if settings.stable:
-            self._guards.append(
-                Duplicate({name: _RecordedTool(name, stable=True) for name in settings.stable}, wording)
-            )
+        mode, attended = profile.mode, False  # nobody is there to let a run go on that was recorded elsewhere
+        if event is not None and self._is_log:
+            attended = event.attended
+            if event.mode in MODES and settings.profile is None:
+                mode = event.mode
+        self._judge = Judge(profile.thresholds, mode=mode, attended=attended, extra=settings.extra, wording=wording)
+        self._guards = settings.guards_of(profile, wording)
         self._folds = {}
         for guard in self._guards:
             for kind, apply in guard.folds.items():
@@ -209,8 +247,11 @@ class Review:
         if result.call_id not in self._asked and result.error not in NOT_ASKED and result.kind != "not_run":
             self._ask(event, result.call_id, result.tool, event.key, WRITES)
         self._asked.discard(result.call_id)
+        self._arguments.pop(result.call_id, None)
         guard, decision = self._turned_away.pop(result.call_id, ("", None))
         position = self._positions.pop(result.call_id, self.calls - 1)
+        self._ended_n.append(event.n)
+        self._ended_at.append(position)
         if isinstance(decision, Refuse) and guard != BlockedGuard.name:
             pattern = f"refused: {decision.error}"
             self.judgements.append(Judgement(position, "block", f"guard:{guard}", pattern, result.tool, event.n))
@@ -233,7 +274,10 @@ class Review:
 
     def _ask(self, event: Event, call_id: str, tool: str, key: str, effect: Effect) -> None:
         self._asked.add(call_id)
-        proposal = Proposal(call_id, _RecordedTool(tool), {}, key, effect, event.turn, event.slot, event.t)
+        written = self._arguments.get(call_id) if self._arguments else None
+        identity = call_key(tool, written.encode("utf-8", "replace")) if written is not None else ""
+        known = self._tools.get(tool) or RecordedTool(tool)
+        proposal = Proposal(call_id, known, {}, key, effect, event.turn, event.slot, event.t, identity)
         for guard in self._guards:
             decision = guard.call(proposal)
             if isinstance(decision, Refuse | Reuse):
@@ -242,9 +286,7 @@ class Review:
 
     def _rule(self, event: Event, finding: Finding, verdict: Verdict) -> None:
         self._anew[event.n, finding.detector] = (verdict.action, finding)
-        self.judgements.append(
-            Judgement(self.calls - 1, verdict.action, finding.detector, finding.pattern, finding.tool, event.n)
-        )
+        self.judgements.append(self._judgement(verdict.action, finding, event.n))
         if verdict.action == "stop":
             self._over = True
         elif verdict.action == "block":
@@ -260,34 +302,49 @@ class Review:
             for apply in self._folds.get(Blocked, ()):
                 apply(blocked)
 
+    def _judgement(self, action: str, finding: Finding, n: int) -> Judgement:
+        position, began = max(self.calls - 1, 0), self._began(finding)
+        since = finding.calls_since or (position - began + 1 if began is not None else None)
+        return Judgement(
+            position,
+            action,
+            finding.detector,
+            finding.pattern,
+            finding.tool,
+            n,
+            finding.count,
+            began,
+            since,
+            finding.tokens_since or None,
+        )
+
+    def _began(self, finding: Finding) -> int | None:
+        """The index of the call whose result was the onset: the first one to end at it or later."""
+        index = bisect_right(self._ended_n, finding.onset - 1)
+        return self._ended_at[index] if finding.onset and index < len(self._ended_at) else None
+
     # -- the log's own verdicts --------------------------------------------------------------------------------------
 
-    def _note_log(self, event: FindingMade | Nudged | Blocked | Stopped) -> None:
+    def _note_log(self, event: FindingMade | Nudged | Blocked | Paused | Stopped) -> None:
         if isinstance(event, FindingMade):
             self._found_in_log.add(_named(event.finding))
         elif isinstance(event, Blocked):
-            self._log_blocked = (event.cause, event.by)
+            self._log_said = (event.cause, event.by)
             self._logged[event.cause, event.by] = "block"
         elif isinstance(event, Nudged):
-            if (event.cause, event.by) != self._log_blocked:  # a block comes with a word to the model
+            if (event.cause, event.by) != self._log_said:  # a block or a pause comes with a word to the model
                 self._logged[event.cause, event.by] = "nudge"
-        else:
-            detector = event.verdict.finding.detector
-            self._logged[event.cause, detector] = "stop"
-            if detector == "silence":  # its clock is not in the record: as the log has it
-                finding = event.verdict.finding
-                self.judgements.append(Judgement(self.calls - 1, "stop", detector, finding.pattern, None, event.n))
+        elif isinstance(event, Paused):
+            if event.verdict is not None:  # else somebody else paused it
+                self._log_said = (event.cause, event.verdict.finding.detector)
+                self._log_paused.add(event.n)
+                self._logged[self._log_said] = "pause"
+        elif event.cause not in self._log_paused:  # else nobody came in time, which is no verdict of its own
+            finding = event.verdict.finding
+            self._logged[event.cause, finding.detector] = "stop"
+            if finding.detector == "silence":  # its clock is not in the record: as the log has it
+                self.judgements.append(self._judgement("stop", finding, event.n))
                 self._over = True
-
-
-class _RecordedTool(Tool):
-    """The little that a guard asks about a tool, for tools that are known by name alone."""
-
-    def __init__(self, name: str, *, stable: bool = False) -> None:
-        self.name = name
-        self.stable = stable
-        self.poll = False
-        self.dangerous = False
 
 
 def _named(finding: Finding) -> tuple[str, str, int]:

@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+from ..fingerprint import digest
+from .volatile import masked
+
 LONGEST = 2000
 DEEPEST = 8
 MOST = 64
@@ -25,14 +28,19 @@ _DETOURS = re.compile(r"(?<![\w.:/-])(?:\./)+|(?<=/)(?:\./)+|(?<=[\w.])/+(?=/[\w
 _BACK = re.compile(r"(?:(?<=/)|(?<![\w./-]))[\w-]+/\.\./")
 
 
+def spelling(tool: str, arguments: str) -> str:
+    """What calls have in common that differ in volatile parts only: a digest of the tool and its arguments, in one
+    spelling and without those parts."""
+    return f"{tool} {digest(chr(10).join(map(masked, parts_of(arguments))).encode('utf-8', 'replace'))}"
+
+
 def parts_of(arguments: str) -> list[str]:
     """The arguments as ``name:value`` parts. What is no JSON is one part. Never raises."""
-    try:
-        value = _decode(arguments)
-    except (msgspec.DecodeError, RecursionError):
-        return [spelled(arguments[:LONGEST])]
     found: list[str] = []
-    _flatten("", value, 0, found)
+    try:
+        _flatten("", _decode(arguments), 0, found)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):  # half a character is no JSON
+        return [spelled(arguments[:LONGEST])]
     if len(found) > 1:
         found = [part for part in found if not _WHY.match(part)] or found
     found.sort()

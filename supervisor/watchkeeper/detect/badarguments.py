@@ -21,6 +21,8 @@ class BadArguments:
         self._streaks: dict[str, tuple[int, int, tuple[str, ...]]] = {}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
+        if not round.troubled and not self._streaks:
+            return ()
         bad: dict[str, Pair] = {}
         for pair in round.pairs:
             if pair.error == "bad_arguments":

@@ -22,6 +22,8 @@ class Failing:
     """
 
     name = "failing"
+    hears_results = False
+    """Whether it looks at calls that did not fail."""
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._in_any_way = thresholds.failing_in_any_way
@@ -29,6 +31,8 @@ class Failing:
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         streaks = self._streaks
+        if not streaks and not round.troubled and not self.hears_results:
+            return ()
         tools: dict[str, list[Pair]] = {}
         for pair in round.pairs:
             if self.signature(pair) is not None or pair.tool in streaks:

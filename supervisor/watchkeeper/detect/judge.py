@@ -161,6 +161,7 @@ class Judge:
         desk = self._desks.get(context)
         if desk is None:
             desk = self._desks[context] = _Desk(self._make(), self._thresholds.window)
+            self._kinds.update(desk.folds)
             if len(self._desks) > CONTEXTS:
                 self._desks.pop(next(iter(self._desks)))
         return desk
@@ -182,7 +183,7 @@ class Judge:
 
     def _begin(self) -> None:
         self._desks.clear()
-        self._kinds.update(_folds_of(self._make()))
+        self._desk("main")
         self._of_run = [make(self._thresholds, self._polls) for make in OF_RUNS]
         self._folds_of_run = _folds_of(self._of_run)
         self._kinds.update(self._folds_of_run)
@@ -248,20 +249,20 @@ class Judge:
 
     def _ended(self, event: CallEnded) -> Judged | None:
         context = event.context
-        self._spent.observe(event)
         desk = self._desk(context)
         desk.open -= 1
         desk.ended.append(event)
         if desk.open > 0 or len(desk.ended) < desk.expected:
             return None
         ended, desk.ended, desk.expected, desk.open = desk.ended, [], 0, 0
+        self._spent.calls.add(ended[0].n, len(ended))
         if len(ended) > 1:
             ended.sort(key=_slot)
         few = len(ended) <= FEW
         pairs = [pair for pair in (self._pair(one, desk.ring, few) for one in ended) if pair is not None]
         if not pairs:
             return None
-        whole = Round(pairs)
+        whole = Round(pairs, len(ended))
         # The ring holds one pair a kind and round: a parallel fan-out of equal calls is one piece of evidence.
         desk.ring.add(whole)
         judged = Judged()
@@ -292,6 +293,8 @@ class Judge:
             parts = [alike] if len(alike) > APART else [[finding] for finding in alike]
             for part in parts:
                 finding = part[0] if len(part) == 1 else _together(part)
+                if action == "block":
+                    finding = _with_likes(finding, desk)
                 verdict = self._verdict(action, finding, len(part) - 1) if action is not None else None
                 judged.found.append((finding, verdict))
         judged.found.sort(key=_is_no_stop)  # a run that is stopped needs no further word
@@ -306,6 +309,8 @@ class Judge:
         # Equal calls of one batch share what the first one found; from memory answers a guard, in words of its own.
         reused = result.reused_from is not None and by is not None
         turned_away = kind in TURNED_AWAY
+        if refused and few:
+            key = ring.recent.known(result.tool, key, event.arguments)
         earlier = ring.result(key) if refused or reused else None
         if earlier is not None:
             compared = earlier
@@ -314,8 +319,11 @@ class Judge:
         else:
             compared = event.result_key or result_key(result.content)
         pair = Pair(event.n, event.t, result.call_id, result.tool, key, compared, kind)
-        pair.error, pair.refused, pair.ran = result.error, refused, not (turned_away or reused)
         pair.content, pair.arguments = result.content, event.arguments
+        if result.error is not None:
+            pair.error = result.error
+        if turned_away or reused:
+            pair.ran, pair.refused = False, refused
         if pair.ran and few and RECOGNISER not in self._off:
             try:
                 seen = ring.recent.recognise(result.tool, key, event.arguments, compared, result.content)
@@ -327,8 +335,11 @@ class Judge:
                 self._failed.append((RECOGNISER, f"{type(error).__name__}: {error}"))
         if kind in FAILURES:
             pair.signature = error_signature(result.error or result.kind, event.detail or result.content)
-        pair.poll = is_poll(pair, self._polls) if few else pair.tool in self._polls
-        if few:
+        if not few:
+            if pair.tool in self._polls:
+                pair.poll = True
+        else:
+            pair.poll = is_poll(pair, self._polls)
             pair.telling = pair.signature is not None or not pair.ran or not is_acknowledgement(pair.content)
         return pair
 
@@ -347,6 +358,12 @@ def _folds_of(detectors: Iterable[Any]) -> _Folds:
         for kind, fold in getattr(detector, "folds", {}).items():
             found.setdefault(kind, []).append((detector, fold))
     return found
+
+
+def _with_likes(finding: Finding, desk: _Desk) -> Finding:
+    """To block a call that comes with other arguments each time, what they have in common is named too."""
+    likes = tuple(f"like:{one}" for key in finding.keys if (one := desk.ring.recent.spelled(key)) is not None)
+    return msgspec.structs.replace(finding, keys=finding.keys + likes) if likes else finding
 
 
 def _slot(event: CallEnded) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from .alike import alike, is_fruitless, is_telling
-from .arguments import parts_of
-from .volatile import CHANGES, NEWS, Change, Drift, changes, masked, plain
+from .arguments import parts_of, spelling
+from .volatile import CHANGES, NEWS, Change, Drift, changes, plain
 
 KEPT = 10
 """Calls that are kept: more than the longest period. The texts are most of what the watchdog holds of a run."""
@@ -19,6 +19,10 @@ SHARE = 0.03
 """By how much the lengths of results may differ that are the same: characters, and share of the length."""
 ARGUMENTS_KEPT = 500
 """Characters of arguments up to which they are kept and compared; longer ones are the same only if they are equal."""
+LOOK = 8
+"""Characters at the beginning or at the end that two results have in common if they are worth a closer look."""
+LOOKS = 3
+"""Close looks at one result."""
 SHOWN = 160
 """Characters of a result that messages show."""
 
@@ -27,8 +31,8 @@ class Seen:
     """A call with its last result, as far as it is kept."""
 
     __slots__ = (
-        "arguments", "digest", "drift", "drifted", "family", "head", "key", "length", "moved", "near", "result",
-        "spelled", "tail", "tool",
+        "arguments", "digest", "drift", "drifted", "end", "family", "head", "key", "length", "moved", "near", "result",
+        "spelled", "tail", "tool", "varied",
     )  # fmt: skip
 
     def __init__(self, tool: str, key: str) -> None:
@@ -49,8 +53,10 @@ class Seen:
         self.near = False
         """Whether the call is an earlier one put differently: alike, and with the same result."""
         self.length = -1
-        self.spelled = 0
-        self.head = self.tail = ""
+        self.spelled = ""
+        self.varied = False
+        """Whether it came with other arguments too."""
+        self.head = self.tail = self.end = ""
         self.drift: Drift | None = None
 
 
@@ -60,7 +66,7 @@ class Recent:
     def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
         """By the key that a call is known by."""
-        self._spelled: dict[int, str] = {}
+        self._spelled: dict[str, str] = {}
         """By tool and arguments, in one spelling and without volatile parts: that key."""
 
     def shown(self, key: str) -> str | None:
@@ -68,18 +74,31 @@ class Recent:
         seen = self._seen.get(key)
         return None if seen is None else seen.head[:SHOWN]
 
+    def spelled(self, key: str) -> str | None:
+        """What the calls that are known by a key have in common, if they are not all equal."""
+        seen = self._seen.get(key)
+        return seen.spelled if seen is not None and seen.varied else None
+
+    def known(self, tool: str, key: str, arguments: str) -> str:
+        """What a call that did not run is known by."""
+        if key in self._seen or len(arguments) > ARGUMENTS_KEPT or not self._seen:
+            return key
+        return self._spelled.get(spelling(tool, arguments), key)
+
     def recognise(self, tool: str, key: str, arguments: str, digest: str, content: str) -> Seen:
         """Note a call with its result; its ``key`` and ``result`` are those of an earlier one that is the same."""
         seen = self._seen.pop(key, None)
         if seen is None:
             short = len(arguments) <= ARGUMENTS_KEPT
-            spelled = hash((tool, *map(masked, parts_of(arguments)))) if short else hash(key)
+            spelled = spelling(tool, arguments) if short else key
             known = self._spelled.get(spelled)
             seen = self._seen.pop(known, None) if known is not None else None
             if seen is None:
                 seen = Seen(tool, key)
                 self._spelled[spelled] = key
                 seen.spelled = spelled
+            else:
+                seen.varied = True
             seen.arguments = arguments if short else ""
         seen.near = seen.drifted = seen.moved = False
         if seen.digest != digest:
@@ -89,6 +108,7 @@ class Recent:
                 seen.result = seen.family = digest
                 seen.moved = not fresh
             seen.digest, seen.head, seen.tail, seen.length = digest, head, tail, len(content)
+            seen.end = (tail or head)[-LOOK:]
             if fresh:
                 self._relate(seen, content)
         self._seen[seen.key] = seen
@@ -99,13 +119,20 @@ class Recent:
 
     def _relate(self, seen: Seen, content: str) -> None:
         """Look whether a new call is an earlier one of the tool, put differently."""
+        looks = 0
         tool, slack = seen.tool, LONGER + seen.length * SHARE
-        least, most = seen.length - slack, seen.length + slack
+        least, most, head, end = seen.length - slack, seen.length + slack, seen.head[:LOOK], seen.end
         for other in reversed(self._seen.values()):
             if not least <= other.length <= most or other.tool != tool:
                 continue
-            if other.digest != seen.digest and not _is_same_news(other, seen):
+            if other.end != end and not other.head.startswith(head):
                 continue
+            if other.digest != seen.digest:
+                looks += 1
+                if looks > LOOKS:
+                    return
+                if not _is_same_news(other, seen):
+                    continue
             seen.family = other.family
             if is_telling(content) or alike(parts_of(other.arguments), parts_of(seen.arguments), content):
                 seen.near = True
@@ -114,8 +141,6 @@ class Recent:
 
 def _is_same_news(one: Seen, other: Seen) -> bool:
     """Whether two calls had the same result, but for volatile parts and scores."""
-    if one.head[:8] != other.head[:8] and (one.tail or one.head)[-8:] != (other.tail or other.head)[-8:]:
-        return False
     changed = _changed(one, other.head, other.tail)
     if changed is None:
         return False

@@ -11,17 +11,45 @@ OURS = frozenset({"block", "equal"})
 """Guards whose refusals repeat what is known: they count as an equal pair and never reset a streak."""
 FEW = 8
 """Calls of a round up to which each is looked at closely; a wider fan-out is compared as it is."""
+SHOWN = 64
+"""Calls of a round that are kept, for findings to name."""
 ROUNDS = 64
 """Results of calls that are kept as digests, to compare refused calls with."""
 
 
 class Pair:
-    """One call with its result, as detectors compare them."""
+    """One call with its result, as detectors compare them.
 
-    __slots__ = (
-        "arguments", "call_id", "content", "drifted", "error", "family", "id", "key", "kind", "like", "moved", "n",
-        "near", "novel", "poll", "ran", "refused", "result", "signature", "t", "telling", "tool",
-    )  # fmt: skip
+    What is rarely set is a default of the class: a fan-out makes many of these at once.
+    """
+
+    id = 0
+    """Hash of call and result, once the ring has it."""
+    signature: str | None = None
+    """For a failure: the error's class and last line with what varies masked."""
+    error: str | None = None
+    poll = False
+    """Whether it is judged by the patience of polls: declared as one, told that something goes on, or a wait."""
+    telling = True
+    """Whether its result is more than an acknowledgement: "ok" may be said to many different things."""
+    ran = True
+    """False for a call that was refused, denied, or answered from memory: it says nothing new about the tool."""
+    refused = False
+    """Refused by a rule of ours that repeats what is known."""
+    novel = False
+    """Whether no such pair was seen in this context before."""
+    moved = False
+    """Whether the call was made before and had another result: something goes on."""
+    drifted = False
+    """Whether its result differs from the one before in ways that were only learned to be volatile."""
+    like = False
+    """Whether the call was recognised as an earlier one with other arguments."""
+    near = False
+    """Whether it is an earlier call put differently: alike, and with the same result."""
+    arguments = ""
+    """As shown in the log: canonical JSON, perhaps cut. Gone once the round has been judged."""
+    content = ""
+    """What the model saw. Gone once the round has been judged."""
 
     def __init__(self, n: int, t: float, call_id: str, tool: str, key: str, result: str, kind: str) -> None:
         self.n = n
@@ -30,38 +58,9 @@ class Pair:
         self.tool = tool
         self.key = key
         """What the call is known by: calls that differ in volatile parts only have one key."""
-        self.result = result
-        """What the result is known by: equal but for volatile parts."""
-        self.id = 0
-        """Hash of both, once the ring has it."""
+        self.result = self.family = result
+        """What the result is known by: equal but for volatile parts; and among calls that are put differently."""
         self.kind = kind
-        self.poll = False
-        """Whether it is judged by the patience of polls: declared as one, told that something goes on, or a wait."""
-        self.telling = True
-        """Whether its result is more than an acknowledgement: "ok" may be said to many different things."""
-        self.family = result
-        """What the result is known by among calls of the tool that are put differently."""
-        self.moved = False
-        """Whether the call was made before and had another result: something goes on."""
-        self.near = False
-        """Whether it is an earlier call put differently: alike, and with the same result."""
-        self.drifted = False
-        """Whether its result differs from the one before in ways that were only learned to be volatile."""
-        self.like = False
-        """Whether the call was recognised as an earlier one with other arguments."""
-        self.error: str | None = None
-        self.signature: str | None = None
-        """For a failure: the error's class and last line with what varies masked."""
-        self.ran = True
-        """False for a call that was refused, denied, or answered from memory: it says nothing new about the tool."""
-        self.refused = False
-        """Refused by a rule of ours that repeats what is known."""
-        self.novel = False
-        """Whether no such pair was seen in this context before."""
-        self.arguments = ""
-        """As shown in the log: canonical JSON, perhaps cut."""
-        self.content = ""
-        """What the model saw."""
 
     @property
     def both(self) -> tuple[str, str]:
@@ -71,13 +70,17 @@ class Pair:
 class Round:
     """The calls of one turn, in slot order. Equal pairs in one round are one piece of evidence, not several."""
 
-    __slots__ = ("fingerprint", "first", "moved", "novel", "pairs", "t", "wide")
+    __slots__ = ("calls", "fingerprint", "first", "moved", "novel", "pairs", "t", "troubled", "wide")
 
-    def __init__(self, pairs: list[Pair]) -> None:
+    def __init__(self, pairs: list[Pair], calls: int = 0) -> None:
+        self.calls = calls or len(pairs)
+        """How many calls of it have ended, however alike."""
         self.first = pairs[0]
         self.t = pairs[-1].t
         self.wide = len(pairs) > FEW
-        self.moved = any(pair.moved for pair in pairs) if len(pairs) > 1 else self.first.moved
+        self.troubled = any(pair.kind != "finished" for pair in pairs)
+        """Whether any call of it failed or did not run."""
+        self.moved = not self.wide and any(pair.moved for pair in pairs)
         """Whether a known call in it had another result: something goes on."""
         self.novel = False
         """Whether any pair of it is new in this context."""
@@ -94,6 +97,7 @@ class Ring:
     """The recent pairs of one agent context: one window that all detectors read."""
 
     def __init__(self, size: int) -> None:
+        self._size = size
         self._pairs: deque[int] = deque(maxlen=size)
         self._counts: dict[int, int] = {}
         self._ever = Bloom()
@@ -103,18 +107,27 @@ class Ring:
     def add(self, round: Round) -> None:
         """Note a round; says of each pair whether it is new."""
         ring, counts = self._pairs, self._counts
-        for pair in round.pairs:
-            if len(ring) == ring.maxlen:
+        pairs = round.pairs
+        for pair in pairs:
+            pair.id = hash((pair.key, pair.result))
+        if round.wide:
+            # Of a wide fan-out only the window is remembered, and only as much of it as finds room.
+            for pair in pairs:
+                if pair.id not in counts:
+                    pair.novel = round.novel = True
+            pairs = pairs[-self._size :]
+        for pair in pairs:
+            both = pair.id
+            if len(ring) == self._size:
                 old = ring[0]
                 left = counts[old] - 1
                 if left:
                     counts[old] = left
                 else:
                     del counts[old]
-            both = pair.id = hash(pair.both)
             ring.append(both)
             counts[both] = counts.get(both, 0) + 1
-            if not self._ever.add(both) or pair.drifted:
+            if not round.wide and (not self._ever.add(both) or pair.drifted):
                 pair.novel = round.novel = True
             if pair.ran:
                 self._results.pop(pair.key, None)
@@ -123,7 +136,8 @@ class Ring:
                     self._results.pop(next(iter(self._results)))
 
     def forget(self, round: Round) -> None:
-        """Let go of texts, once all detectors have seen them."""
+        """Let go of texts, once all detectors have seen them, and of what no finding would name."""
+        del round.pairs[SHOWN:]
         for pair in round.pairs:
             pair.content = pair.arguments = ""
 

@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 import msgspec
 
-from ..messages import CallEnded, ChildEnded, Finding, Settled
+from ..messages import ChildEnded, Finding, Settled
 
 KEPT = 128
 """Points of a total that are remembered: 1.6 KB. The newer half is exact, which is as far back as an onset lies as a
@@ -40,7 +40,7 @@ class Total:
 
 
 class Spent:
-    """Totals of one run and its sub-agents. Feed it each of these facts before the detectors judge it."""
+    """Totals of one run and its sub-agents. Feed it these facts, and the calls of a round, before they are judged."""
 
     __slots__ = ("calls", "tokens")
 
@@ -48,10 +48,8 @@ class Spent:
         self.calls = Total()
         self.tokens = Total()
 
-    def observe(self, event: CallEnded | Settled | ChildEnded) -> None:
-        if isinstance(event, CallEnded):
-            self.calls.add(event.n, 1)
-        elif isinstance(event, Settled):
+    def observe(self, event: Settled | ChildEnded) -> None:
+        if isinstance(event, Settled):
             self.tokens.add(event.n, int(event.amounts.get("tokens", 0)))
         else:
             self.calls.add(event.n, event.calls)

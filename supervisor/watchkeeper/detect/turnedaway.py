@@ -27,7 +27,7 @@ class TurnedAway:
         self._calls: tuple[str, ...] = ()
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
-        if not all(_is_turned_away(pair) for pair in round.pairs):
+        if not round.troubled or not all(_is_turned_away(pair) for pair in round.pairs):
             self._count = 0
             return ()
         first = round.first

@@ -8,6 +8,7 @@ is no information; what has neither is learned by :class:`Drift`.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -123,13 +124,19 @@ class Change(NamedTuple):
 def masked(part: str) -> str:
     """A ``name: value`` part of arguments with what is volatile in it replaced."""
     name, _, value = part.partition(": ")
-    if _identifies(name.rpartition(".")[2].lower(), ARGUMENTS):
+    if _is_one_time(name):
         return f"{name}: #"
     value = value.lower()
     if "=" not in value and _DIGITS.search(value) is None:
         return f"{name}: {value}"
     value = _ASKED_WITH.sub(_masked_pair, ARGUMENTS.forms.sub("#", value))
     return f"{name}: {value}"
+
+
+@functools.lru_cache(maxsize=512)
+def _is_one_time(name: str) -> bool:
+    """Whether an argument of this name varies from call to call."""
+    return _identifies(name.rpartition(".")[2].lower(), ARGUMENTS)
 
 
 def _masked_pair(found: re.Match[str]) -> str:
@@ -223,8 +230,8 @@ def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
     if before and (_has_digit(one) or _has_digit(other) or before[-1] in ":=#"):
         if _identifies(before, RESULTS) or (back > 0 and _identifies(words[back - 1] + before, RESULTS)):
             return True
-        if _CALENDAR.fullmatch(before) and len(one) <= 4:  # Nov 30
-            return True
+        if _CALENDAR.fullmatch(before) and max(len(one), len(other)) <= 4 and _has_digit(one) and _has_digit(other):
+            return True  # Nov 30
     after = words[position + 1] if position + 1 < len(words) else ""
     if _CALENDAR.fullmatch(one) and _CALENDAR.fullmatch(other):
         return _is_dated(before) or _is_dated(after)
@@ -264,7 +271,7 @@ def _has_digit(word: str) -> bool:
 
 def _change(place: tuple[int, int], one: str, other: str) -> Change | None:
     """A change of numbers or ids; None for one of words, which is news. So is a move of one part of a whole (3/24)."""
-    if _FRACTION.fullmatch(one.strip("[]().:")):
+    if _FRACTION.fullmatch(one.strip("[]().:")) or _FRACTION.fullmatch(other.strip("[]().:")):
         return None
     if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other) and max(len(one), len(other)) < 18:
         return Change(place, float(one.rstrip("%")), float(other.rstrip("%")))

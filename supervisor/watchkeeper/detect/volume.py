@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..messages import CallEnded, ChildEnded, ChildStarted, Event, Finding, RunStarted, Settled
+from ..messages import ChildEnded, ChildStarted, Event, Finding, RunStarted, Settled
 from ..thresholds import Thresholds
 from .round import Ring, Round
 
@@ -47,7 +47,6 @@ class Volume:
         """Calls of each slice of the last minute, then the numbers of those slices."""
         folds: dict[type[Event], Callable[[Any], Iterable[Finding]]] = {
             RunStarted: self._started,
-            CallEnded: self._ended,
             ChildEnded: self._child_ended,
         }
         if not self._lines.keys().isdisjoint(("tokens", "spend")):
@@ -57,69 +56,66 @@ class Volume:
         self.folds: Mapping[type[Event], Callable[[Any], Iterable[Finding]]] = folds
 
     def round(self, round: Round, ring: Ring, context: str) -> Iterable[Finding]:
-        """Rounds tell it nothing: it counts calls."""
-        return ()
+        self._calls += round.calls
+        if not self._slices and self._calls <= min(self._lines.values(), default=self._calls):
+            return ()
+        found: list[Finding] = []
+        self._many_calls(round.first.n, round.first.call_id, found)
+        if self._slices:
+            self._pass("calls a minute", self._rate(round.t, round.calls), round.first.n, round.first.call_id, found)
+        return found
 
     def _started(self, event: RunStarted) -> tuple[Finding, ...]:
         if event.limits.get("calls") is not None and not self._is_given:
             self._lines.pop("calls", None)
         return ()
 
-    def _ended(self, event: CallEnded) -> list[Finding]:
-        self._calls += 1
-        found = self._many_calls(event, event.result.call_id)
-        if self._slices:
-            self._pass("calls a minute", self._rate(event.t), event, event.result.call_id, found)
-        return found
-
     def _settled(self, event: Settled) -> list[Finding]:
-        return self._cost(event.amounts, event)
+        return self._cost(event.amounts, event.n)
 
     def _child_started(self, event: ChildStarted) -> list[Finding]:
         found: list[Finding] = []
-        self._pass("levels of sub-agents", 1, event, event.call_id, found)
+        self._pass("levels of sub-agents", 1, event.n, event.call_id, found)
         return found
 
     def _child_ended(self, event: ChildEnded) -> list[Finding]:
         self._calls += event.calls
-        found = self._many_calls(event, "")
-        found += self._cost(event.spent or {"tokens": event.tokens}, event)
-        self._pass("levels of sub-agents", event.depth, event, "", found)
+        found = self._cost(event.spent or {"tokens": event.tokens}, event.n)
+        self._many_calls(event.n, "", found)
+        self._pass("levels of sub-agents", event.depth, event.n, "", found)
         return found
 
-    def _many_calls(self, event: Event, call_id: str) -> list[Finding]:
-        found: list[Finding] = []
-        self._pass("calls", self._calls, event, call_id, found)
-        self._pass("calls of a good run", self._calls, event, call_id, found)
-        return found
+    def _many_calls(self, n: int, call_id: str, found: list[Finding]) -> None:
+        self._pass("calls", self._calls, n, call_id, found)
+        self._pass("calls of a good run", self._calls, n, call_id, found)
 
-    def _cost(self, amounts: Mapping[str, float], event: Event) -> list[Finding]:
+    def _cost(self, amounts: Mapping[str, float], n: int) -> list[Finding]:
         found: list[Finding] = []
         self._tokens += amounts.get("tokens", 0)
         self._spend += amounts.get("spend", 0)
-        self._pass("tokens", self._tokens, event, "", found)
-        self._pass("spend", self._spend, event, "", found)
+        self._pass("tokens", self._tokens, n, "", found)
+        self._pass("spend", self._spend, n, "", found)
         return found
 
-    def _rate(self, t: float) -> int:
+    def _rate(self, t: float, calls: int) -> int:
         """Calls of the last minute. 0 in the first one: a beginning is no rate, and records have no times at all."""
         number = int(t / MINUTE * SLICES)
         place = number % SLICES
         counts = self._slices
         if counts[SLICES + place] != number:
             counts[place], counts[SLICES + place] = 0, number
-        counts[place] += 1
+        counts[place] += calls
         if t < MINUTE:
             return 0
         return sum(counts[i] for i in range(SLICES) if counts[SLICES + i] > number - SLICES)
 
-    def _pass(self, line: str, value: float, event: Event, call_id: str, found: list[Finding]) -> None:
+    def _pass(self, line: str, value: float, n: int, call_id: str, found: list[Finding]) -> None:
         most = self._lines.get(line)
         if most is None or value <= most:
             self._told.pop(line, None)
             return
         percent = int(100 * value / most) if most else 100 + int(value)
-        told, onset = self._told.get(line, (0, event.n))
+        told, onset = self._told.get(line, (0, n))
         if percent <= told:
             return
         self._told[line] = percent, onset

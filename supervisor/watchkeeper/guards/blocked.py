@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from ..detect.arguments import spelling
 from ..messages import Blocked as BlockedEvent
 from ..messages import CallEnded, Event, UserMessage
 from ..wording import Wording
 from .guard import Proposal, Refuse
 
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=str).encode
+
 
 class Blocked:
-    """Refuses what a verdict named: single calls by key, or a tool that fails whatever it gets, by name.
+    """Refuses what a verdict named: single calls by key, calls that differ in volatile parts only by what they have in
+    common, or a tool that fails whatever it gets, by name.
 
     A call stays blocked until the user speaks. A whole tool is free again as soon as another one has found something,
     because that may have changed what it failed for.
@@ -22,6 +28,8 @@ class Blocked:
 
     def __init__(self, wording: Wording) -> None:
         self._known: dict[str, str | None] = {}
+        self._likes = False
+        """Whether a call is blocked that comes with other arguments each time."""
         self._wording = wording
         self.folds: dict[type[Event], Callable[[Any], None]] = {
             BlockedEvent: self._blocked,
@@ -33,16 +41,21 @@ class Blocked:
         if not self._known:
             return None
         tool = proposal.tool.name
-        for key, whole in ((proposal.key, False), (f"tool:{tool}", True)):
+        names = [(proposal.key, False), (f"tool:{tool}", True)]
+        if self._likes:
+            names.append((f"like:{spelling(tool, _encode(proposal.values).decode())}", False))
+        for key, whole in names:
             if key in self._known:
                 return Refuse(self._wording.blocked(tool, self._known[key], whole).text, "blocked")
         return None
 
     def _blocked(self, event: BlockedEvent) -> None:
         self._known.update(dict.fromkeys(event.keys, event.known))
+        self._likes = self._likes or any(key.startswith("like:") for key in event.keys)
 
     def _user_spoke(self, event: UserMessage) -> None:
         self._known.clear()
+        self._likes = False
 
     def _ended(self, event: CallEnded) -> None:
         if self._known and event.result.productive:

@@ -1,0 +1,203 @@
+"""A policy: a profile with changes, and what is said of tools, read from a TOML file.
+
+Everything in the file must be known and of the right type; what is not is named with its key and what is allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import tomllib
+import types
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from ..profiles import PROFILES, Profile
+from ..thresholds import Steps
+from .declared import Declared
+from .exits import CommandError
+
+OFF = "off"
+"""Says of what may be left out that it is; TOML has no word for nothing."""
+MAX_BYTES = 1 << 20
+SHARES = frozenset({"remind_at", "finish_at"})
+POSITIVE = frozenset({"window", "breaker", "silence", "refuse_equal", "interval", "max_turns", "parallel"})
+"""Numbers for which 0 would make no sense."""
+UNTRIED = (
+    "attended",
+    "limits",
+    "writers_alone",
+    "interval",
+    "remind_at",
+    "finish_at",
+    "on_limit",
+    "thought_alert",
+    "thought_force",
+)
+"""What recordings cannot show the effect of: they have no turns and times, or none that would be the same."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy file says."""
+
+    profile: Profile
+    tools: dict[str, Declared] = {}
+    untried: tuple[str, ...] = ()
+    """Settings of the file that judging recordings takes no notice of."""
+
+
+class _Wrong(Exception):
+    """Something in the file cannot be taken; the message names the key."""
+
+
+def read_policy(path: Path) -> Policy:
+    """Read a policy file. Raises :class:`CommandError` that names the key and what is allowed.
+
+    ::
+
+        base = "default"              # the profile that is changed
+        mode = "enforce"              # or nudge, observe
+        refuse_equal = 3              # every setting of a profile, limits in [limits]
+        deny = ["run_command"]
+
+        [thresholds]                  # every threshold
+        equal = [3, 5, 8]             # nudge, block and stop; "off" leaves a step out
+        cycle = { stop = 6 }          # or some of them
+
+        [tools.get_status]            # for recorded runs, whose tools are known by name alone
+        poll = true
+        loop_key = ["job"]
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            raise _Wrong(f"longer than {MAX_BYTES >> 20} MB, which is no policy")
+        table = tomllib.loads(text.decode("utf-8-sig"))
+        return policy_of(table, path.stem)
+    except OSError as error:
+        raise CommandError(f"--policy {path}: {os.strerror(error.errno) if error.errno else error}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"--policy {path}: not text in UTF-8: {error}") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise CommandError(f"--policy {path}: not TOML: {error}") from error
+    except (_Wrong, ValueError) as error:
+        raise CommandError(f"--policy {path}: {error}") from error
+
+
+def policy_of(table: dict[str, Any], name: str = "policy") -> Policy:
+    """The policy that a table says. Raises ``ValueError`` for what cannot be taken."""
+    given = dict(table)
+    base = given.pop("base", "default")
+    if not isinstance(base, str) or base not in PROFILES:
+        raise ValueError(f"base must be one of {', '.join(sorted(PROFILES))}, not {_shown(base)}")
+    tools = given.pop("tools", {})
+    try:
+        profile = _changed(PROFILES[base], {"name": name, **given}, "", ("base", "tools"))
+        return Policy(profile=profile, tools=_tools(tools), untried=tuple(field for field in UNTRIED if field in given))
+    except _Wrong as error:
+        raise ValueError(str(error)) from None
+
+
+def _changed(struct: Any, given: dict[str, Any], path: str, also: tuple[str, ...] = ()) -> Any:
+    """A copy of a struct with what is given put in; ``also``: other keys that are allowed here."""
+    hints = get_type_hints(type(struct))
+    changes = {}
+    for key, value in given.items():
+        where = f"{path}.{key}" if path else key
+        if key not in hints:
+            raise _Wrong(f"{where} is unknown{_meant(key, (*hints, *also))}; allowed here: {_listed((*hints, *also))}")
+        changes[key] = _value(hints[key], getattr(struct, key), value, where)
+    return msgspec.structs.replace(struct, **changes)
+
+
+def _value(kind: Any, before: Any, given: Any, where: str) -> Any:
+    if given == OFF and type(None) in get_args(kind):
+        return None
+    if isinstance(before, Steps) or kind is Steps:
+        return _steps(before, given, where)
+    if isinstance(before, msgspec.Struct):
+        if not isinstance(given, dict):
+            raise _Wrong(f"{where} must be a table ([{where}]), not {_shown(given)}")
+        return _changed(before, given, where)
+    try:
+        value = msgspec.convert(given, kind)
+    except msgspec.ValidationError:
+        raise _Wrong(f"{where} must be {_words(kind)}, not {_shown(given)}") from None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        _check_number(where, value)
+    return value
+
+
+def _steps(before: Steps | None, given: Any, where: str) -> Steps:
+    names = Steps.__struct_fields__
+    if isinstance(given, list) and len(given) == len(names):
+        given = dict(zip(names, given, strict=True))
+    elif given == OFF:
+        given = dict.fromkeys(names, OFF)
+    elif not isinstance(given, dict):
+        example = '[3, 5, 8], { nudge = 3, stop = 8 } or "off"'
+        raise _Wrong(f"{where} must be the counts for {_listed(names)}, such as {example}, not {_shown(given)}")
+    steps: Steps = _changed(before or Steps(), given, where)
+    counts = [count for count in msgspec.structs.astuple(steps) if count is not None]
+    if any(count < 1 for count in counts):
+        raise _Wrong(f"{where}: counts begin at 1")
+    if counts != sorted(counts):
+        raise _Wrong(f"{where}: {_listed(names)} must not fall: they are {', '.join(map(str, counts))}")
+    return steps
+
+
+def _check_number(where: str, value: float) -> None:
+    name = where.rpartition(".")[2]
+    if not math.isfinite(value) or value < 0 or (name in POSITIVE and value == 0):
+        raise _Wrong(f"{where} must be {'more than 0' if name in POSITIVE else 'at least 0'}, not {value:g}")
+    if name in SHARES and value > 1:
+        raise _Wrong(f"{where} is a share and must be at most 1, not {value:g}")
+
+
+def _tools(given: Any) -> dict[str, Declared]:
+    if not isinstance(given, dict):
+        raise _Wrong(f"tools must be tables ([tools.NAME]), not {_shown(given)}")
+    found = {}
+    for name, said in given.items():
+        where = f"tools.{name}"
+        if not isinstance(said, dict):
+            raise _Wrong(f"{where} must be a table ([{where}]), not {_shown(said)}")
+        fields = ("loop_key", "result_key")
+        found[name] = _changed(
+            Declared(),
+            {key: [value] if key in fields and isinstance(value, str) else value for key, value in said.items()},
+            where,
+        )
+    return found
+
+
+def _words(kind: Any) -> str:
+    """A type in words."""
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    if get_origin(kind) in (Union, types.UnionType):
+        said = " or ".join(map(_words, parts))
+        return f'{said} or "{OFF}"' if type(None) in get_args(kind) else said
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(f'"{word}"' for word in get_args(kind))
+    if get_origin(kind) in (tuple, list, frozenset, set):
+        return 'a list of names, such as ["one", "two"]'
+    plain = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+    return plain.get(kind, "something else")
+
+
+def _meant(key: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(key, known, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
