@@ -64,7 +64,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     interleaved: Steps = Steps(4, 5, 6)
     """Laps of a cycle with fresh calls in between: one more than without, for what is fresh may be progress."""
 
-    stale: Steps = Steps(8, 12, 18)
+    stale: Steps = Steps(6, 10, 16)
     """Rounds in a row without news. Good runs of the public corpora: 3; what is looked up again is rarely so much."""
 
     similar: Steps = Steps(5, 8, 12)

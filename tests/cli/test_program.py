@@ -18,7 +18,7 @@ SLOW = ("anyio", "trio", "asyncio", "openai", "httpx2", "structlog", "msgspec", 
 def test_help_names_the_verbs_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
-    for word in ("run", "demo", "replay", "0 completed", "3 stopped", "6 handed over"):
+    for word in ("run", "demo", "replay", "stats", "case", "0 completed", "3 stopped", "6 handed over"):
         assert word in shown
 
 
@@ -58,6 +58,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "x", "--max-turns", "many"], "many"),
         (["run", "x", "--backend", "curio"], "curio"),
         (["replay"], "at least one file"),
+        (["stats"], "at least one file"),
+        (["case", "x.jsonl"], "--at"),
+        (["case", "x.jsonl", "--at", "first"], "first"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(

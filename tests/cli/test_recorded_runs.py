@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from recording import recorded, step
 
+from watchkeeper.cli.declared import Declared, tools_of
 from watchkeeper.cli.recorded import RecordedRun, events_of
 from watchkeeper.messages import (
     CallAdmitted,
     CallEnded,
     CallProposed,
     Event,
+    ModelReplied,
     RunStarted,
     UserMessage,
     decode_event,
@@ -73,6 +76,76 @@ def test_agents_are_contexts_of_their_own() -> None:
     spoken = [event.context for event in found if isinstance(event, UserMessage)]
     assert spoken == ["planner", "coder"]
     assert [event.context for event in found if isinstance(event, CallEnded)] == ["planner", "coder"]
+
+
+class TestWhatTheModelSaid:
+    def replies(self, *steps: dict[str, Any]) -> list[ModelReplied]:
+        return [event for event in events(*steps) if isinstance(event, ModelReplied)]
+
+    def test_comes_before_its_call_and_has_it_alone(self) -> None:
+        found = events(step("read", {"n": 1}, text="I read."), step("read", {"n": 2}))
+        kinds = [type(event) for event in found]
+        assert kinds == [RunStarted, ModelReplied, CallProposed, CallEnded, CallProposed, CallEnded]
+        reply, proposed = found[1], found[2]
+        assert isinstance(reply, ModelReplied)
+        assert isinstance(proposed, CallProposed)
+        assert reply.text == "I read."
+        assert [(call.id, call.tool, call.arguments) for call in reply.calls] == [("c0", "read", '{"n":1}')]
+        assert proposed.call_id == "c0"
+
+    def test_one_text_with_differing_calls_is_one_reply(self) -> None:
+        """A record has a line for each call, and the text of the reply with each."""
+        assert len(self.replies(*[step(args={"n": n}, text="I look at all.") for n in range(5)])) == 1
+
+    def test_one_text_with_equal_calls_was_said_again(self) -> None:
+        assert len(self.replies(*[step(args={"n": 1}, text="I try again.")] * 5)) == 5
+
+    def test_a_reply_has_not_any_number_of_calls(self) -> None:
+        assert len(self.replies(*[step(args={"n": n}, text="Next.") for n in range(40)])) == 3
+
+    def test_another_agent_or_user_turn_said_it_anew(self) -> None:
+        texts = [step(args={"n": 1}, text="hi", agent="a"), step(args={"n": 2}, text="hi", agent="b")]
+        turns = [step(args={"n": 1}, text="hi", user_turn=1), step(args={"n": 2}, text="hi", user_turn=2)]
+        assert len(self.replies(*texts)) == len(self.replies(*turns)) == 2
+
+
+class TestDeclarations:
+    def test_a_loop_key_says_which_arguments_count(self) -> None:
+        tools = tools_of({"look": Declared(loop_key=("path",))})
+        found = [
+            event
+            for event in events(step(args={"path": "a", "n": 1}), step(args={"path": "a", "n": 2}), tools=tools)
+            if isinstance(event, CallEnded)
+        ]
+        assert found[0].key == found[1].key
+
+    def test_a_result_key_says_which_fields_count(self) -> None:
+        tools = tools_of({"look": Declared(result_key=("state",))})
+        results = ['{"state": "on", "t": 1}', '{"state": "on", "t": 2}', '{"state": "off", "t": 2}']
+        found = [
+            event.result_key
+            for event in events(*[step(result=result) for result in results], tools=tools)
+            if isinstance(event, CallEnded)
+        ]
+        assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize(
+    ("steps", "lacks"),
+    [
+        ([step(), {"kind": "call", "result": "x"}], "step 1 has no tool"),
+        ([{"tool": "look", "args": {}}], "step 0 has no result"),
+        ([{"action": "look", "observation": "x"}], "step 0 has no tool"),
+    ],
+)
+def test_a_run_of_another_format_is_not_judged(steps: list[dict[str, Any]], lacks: str) -> None:
+    flaw = msgspec.convert({"id": "r", "steps": steps}, RecordedRun).flaw()
+    assert flaw is not None
+    assert lacks in flaw
+
+
+def test_a_result_of_nothing_is_a_result() -> None:
+    assert msgspec.convert({"id": "r", "steps": [{"tool": "t", "result": None}]}, RecordedRun).flaw() is None
 
 
 def test_call_ids_are_made_unique() -> None:

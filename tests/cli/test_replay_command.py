@@ -5,16 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import pytest
 from recording import recorded, step, write
-from serving import served
+from serving import PROGRAM, TIMEOUT, environment, served
 
-from watchkeeper.cli import main
+from watchkeeper.cli import judging, main, sharing
 from watchkeeper.cli import recordings as reading
 from watchkeeper.messages import Nudged, RunStarted, Stopped, decode_event, encode_event
 from watchkeeper.profiles import PROFILES
@@ -32,6 +33,11 @@ COLUMNS = [
     "detector",
     "pattern",
     "calls_saved",
+    "calls",
+    "source",
+    "model",
+    "began_at",
+    "calls_since",
 ]
 
 
@@ -67,9 +73,14 @@ class TestRecordedRuns:
             "detector": "equal",
             "pattern": "equal call, equal result",
             "calls_saved": 7,
+            "calls": 13,
+            "source": "a",
+            "model": "m",
+            "began_at": 1,
+            "calls_since": 8,
         }
         assert second["outcome"] == "success"
-        assert [second[name] for name in COLUMNS[2:]] == [None] * 7 + [0]
+        assert [second[name] for name in COLUMNS[2:]] == [None] * 7 + [0, 1, "a", "m", None, None]
         assert (summary["runs"], summary["good_runs"], summary["good_stopped"], summary["failed_stopped"]) == (
             2,
             1,
@@ -142,7 +153,8 @@ class TestRecordedRuns:
         assert (row["blocked_at"], row["nudged_at"]) == (2, 3)
         assert row["calls_saved"] == 11
         row, summary = rows(capsys, file, "--profile", "production")
-        assert (row["nudged_at"], row["blocked_at"], row["stopped_at"]) == (11, None, None)
+        assert row["nudged_at"] > 3
+        assert (row["blocked_at"], row["stopped_at"]) == (None, None)
         assert summary["blocked"] == 0
         assert main(["replay", str(file), "--profile", "wild"]) == 2
         assert "--profile" in capsys.readouterr().err
@@ -178,6 +190,153 @@ class TestRecordedRuns:
         (folder / "README.md").write_text("not a recording")
         one = write(tmp_path / "a.gz", [recorded(step(), run="a")])
         assert [row["id"] for row in rows(capsys, one, folder)[:-1]] == ["a", "b", "c"]
+
+
+class TestFilters:
+    RUNS = (
+        recorded(*LOOP, run="tau/1", source="tau", model="gpt-9"),
+        recorded(step(), run="tau/2", source="tau", outcome="success"),
+        recorded(step(), run="code/1", source="code", model="gpt-9", outcome="unknown"),
+        recorded(*[step("sing", error=True, args={"n": n}) for n in range(6)], run="code/2", source="code"),
+    )
+
+    @pytest.mark.parametrize(
+        ("options", "ids"),
+        [
+            (["--only", "tau/*"], ["tau/1", "tau/2"]),
+            (["--only", "*/2"], ["tau/2", "code/2"]),
+            (["--only", "tau/1,code/1"], ["tau/1", "code/1"]),
+            (["--source", "code"], ["code/1", "code/2"]),
+            (["--model", "gpt-*"], ["tau/1", "code/1"]),
+            (["--outcome", "good"], ["tau/2"]),
+            (["--outcome", "failed"], ["tau/1", "code/2"]),
+            (["--outcome", "good,unknown"], ["tau/2", "code/1"]),
+            (["--source", "tau", "--outcome", "failed"], ["tau/1"]),
+        ],
+    )
+    def test_runs_that_do_not_pass_are_not_there(
+        self, options: list[str], ids: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        *found, summary = rows(capsys, write(tmp_path / "a.jsonl", self.RUNS), *options)
+        assert [row["id"] for row in found] == ids
+        assert summary["runs"] == len(ids)
+
+    @pytest.mark.parametrize(
+        ("options", "ids"),
+        [
+            (["--acted"], ["tau/1", "code/2"]),
+            (["--detector", "equal"], ["tau/1"]),
+            (["--detector", "fail*"], ["code/2"]),
+            (["--detector", "guard:*"], []),
+        ],
+    )
+    def test_what_is_named_can_be_less_than_what_counts(
+        self, options: list[str], ids: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        *found, summary = rows(capsys, write(tmp_path / "a.jsonl", self.RUNS), *options)
+        assert [row["id"] for row in found] == ids
+        assert summary["runs"] == 4
+
+    def test_own_logs_pass_by_their_end(self, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        capsys.readouterr()
+        assert rows(capsys, log, "--outcome", "stopped", "--model", "m")[-1]["runs"] == 1
+        assert rows(capsys, log, "--outcome", "good")[-1]["runs"] == 0
+
+
+class TestPolicies:
+    def test_what_would_have_stopped_it_when_and_what_it_would_have_saved(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        policy = tmp_path / "strict.toml"
+        policy.write_text("[thresholds]\nequal = [2, 3, 4]\n")
+        file = write(tmp_path / "a.jsonl", [recorded(*LOOP), recorded(*LOOP[:5], run="run-2", outcome="success")])
+        first, second, summary = rows(capsys, file, "--policy", policy)
+        assert (first["nudged_at"], first["blocked_at"], first["stopped_at"], first["calls_saved"]) == (2, 3, 4, 9)
+        assert first["default"] == {"nudged_at": 3, "blocked_at": 5, "stopped_at": 8, "calls_saved": 7}
+        assert (second["stopped_at"], second["default"]["stopped_at"]) == (4, None)
+        assert summary["against_default"] == {
+            "now_nudged": 0,
+            "no_longer_nudged": 0,
+            "now_blocked": 1,
+            "no_longer_blocked": 0,
+            "now_stopped": 1,
+            "no_longer_stopped": 0,
+            "calls_saved_more": 3,
+        }
+        assert main(["replay", str(file), "--policy", str(policy)]) == 0
+        shown = capsys.readouterr().out
+        assert "[by default: nudged at call 3, blocked at call 5, stopped at call 8]" in shown
+        assert "against the default profile: 0 more and 0 fewer nudged" in shown
+
+    def test_runs_that_are_no_longer_stopped_are_named(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        policy = tmp_path / "mild.toml"
+        policy.write_text('mode = "observe"\n')
+        assert main(["replay", str(write(tmp_path / "a.jsonl", [recorded(*LOOP)])), "--policy", str(policy)]) == 0
+        shown = capsys.readouterr().out
+        assert "run-1  fail, 13 calls: nothing [by default: nudged at call 3" in shown
+        assert "0 more and 1 fewer stopped" in shown
+
+    def test_declarations_of_tools(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """With a loop key calls that differ elsewhere are equal: seen, but no guard lets one stand in for another."""
+        policy = tmp_path / "keys.toml"
+        policy.write_text('refuse_equal = 2\n[tools.look]\nloop_key = "path"\n')
+        steps = [step(args={"path": "a", "try": n}) for n in range(9)]
+        row, _ = rows(capsys, write(tmp_path / "a.jsonl", [recorded(*steps)]), "--policy", policy)
+        assert (row["nudged_at"], row["blocked_at"], row["detector"]) == (2, 4, "equal")
+
+    def test_what_cannot_be_tried_is_said(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        policy = tmp_path / "p.toml"
+        policy.write_text("interval = 2\n")
+        file = write(tmp_path / "a.jsonl", [recorded(step())])
+        assert main(["replay", str(file), "--policy", str(policy)]) == 0
+        assert "interval: not tried" in capsys.readouterr().err
+
+    def test_with_a_profile_it_would_be_said_twice(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        policy = tmp_path / "p.toml"
+        policy.touch()
+        assert main(["replay", "x.jsonl", "--policy", str(policy), "--profile", "demo"]) == 2
+        assert "exclude each other" in capsys.readouterr().err
+
+
+class TestJobs:
+    """Whatever the number of processes: the same output, in the same order."""
+
+    def mixed(self, log: Path, tmp_path: Path) -> list[Path]:
+        runs = [recorded(*LOOP, run=f"r{n}", outcome=("success", "fail")[n % 2]) for n in range(150)]
+        lines = log.read_bytes().splitlines(keepends=True)
+        broken = [*runs[:3], "nonsense\n", *runs[3:6], json.dumps(runs[7])[:50]]
+        return [
+            write(tmp_path / "a.jsonl", runs),
+            write(tmp_path / "b.jsonl.gz", [recorded(step(args={"n": n}), run=f"z{n}") for n in range(20)]),
+            log,
+            write(tmp_path / "broken.jsonl", broken),
+            write(tmp_path / "both.jsonl", [runs[0], *lines[:20], runs[1], *lines[20:]]),
+            tmp_path / "nowhere.jsonl",
+        ]
+
+    def test_give_equal_output(self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        files = list(map(str, self.mixed(log, tmp_path)))
+        capsys.readouterr()
+        for options in (["--json"], ["--all"]):
+            assert main(["replay", *options, "--jobs", "1", *files]) == 1
+            one = capsys.readouterr()
+            assert main(["replay", *options, "--jobs", "3", *files]) == 1
+            assert capsys.readouterr() == one
+            assert "broken.jsonl:4: " in one.err
+
+    def test_small_inputs_are_not_worth_a_process(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = write(tmp_path / "a.jsonl", [recorded(*LOOP)])
+        monkeypatch.setattr(sharing, "cores", lambda: 8)
+        monkeypatch.delattr(sharing, "Crew")
+        assert main(["replay", str(file)]) == 0
+
+    def test_none_is_too_few(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["replay", "x", "--jobs", "0"]) == 2
+        assert "--jobs must be at least 1" in capsys.readouterr().err
 
 
 class TestOwnLogs:
@@ -223,7 +382,7 @@ class TestOwnLogs:
         capsys.readouterr()
         (row, summary) = rows(capsys, log, "--profile", "production")
         assert summary["differing"] == 1
-        assert len(row["differs"]) == 3
+        assert len(row["differs"]) >= 3
         assert main(["replay", str(log), "--profile", "production"]) == 0
         assert "differs: at event" in capsys.readouterr().out
 
@@ -355,7 +514,7 @@ class TestBrokenFiles:
         assert summary["calls"] == 25_002
 
     def test_a_newer_version(self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """What it does not know is passed over; that is no error."""
+        """What it does not know is passed over, and all the rest is read; but it may not have been understood."""
         lines = log.read_text().splitlines(keepends=True)
         started = decode_event(lines[0])
         assert isinstance(started, RunStarted)
@@ -372,7 +531,7 @@ class TestBrokenFiles:
             shifted.append(encode_event(msgspec.structs.replace(event, n=event.n + 1)) + b"\n")
         file = write(tmp_path / "new.jsonl", [lines[0], new, *shifted])
         capsys.readouterr()
-        errors = self.check(file, capsys, "written by a newer version (format 99", ids=(started.run,), code=0)
+        errors = self.check(file, capsys, "written by a newer version (format 99", ids=(started.run,))
         assert errors.count("\n") == 1
 
     def test_missing_events(self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -391,6 +550,49 @@ class TestBrokenFiles:
         assert (row["outcome"], row["stopped_at"]) == ("unknown", 7)
         assert "differs" not in row  # it may lack its last verdicts
 
+    def test_another_format_of_runs_is_not_judged(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """Steps without our fields would all be equal, and a good run a loop."""
+        other = {"id": "theirs", "outcome": "success", "steps": [{"action": "look", "observation": "x"}] * 20}
+        file = write(tmp_path / "a.jsonl", [self.GOOD[0], other, self.GOOD[1]])
+        self.check(file, capsys, f"{file}:2: run theirs is not in the format of recorded runs: its step 0 has no tool")
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            (b"<!DOCTYPE html>\n<html></html>\n", ":1: this is HTML or XML"),
+            (b'[{"id": "x", "steps": []}]\n', ":1: a JSON array, but one object a line is wanted (jq -c '.[]'"),
+            (b'{\n  "id": "x"\n}\n', ":1: JSON over several lines"),
+            (b"id,tool,result\n1,look,x\n", ":1: this is no JSON; it looks like a table (CSV)"),
+            (b"PK\x03\x04" + bytes(200), ":1: the file is a zip archive, which is not read"),
+            (bytes(range(256)) * 9, ":1: the file is binary, which is not read"),
+        ],
+    )
+    def test_files_of_other_kinds(
+        self, content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        other = tmp_path / "other.jsonl"
+        other.write_bytes(content)
+        good = write(tmp_path / "x.jsonl", self.GOOD)
+        assert main(["replay", "--json", str(other), str(good)]) == 1
+        shown = capsys.readouterr()
+        assert f"{other}{said}" in shown.err
+        assert [json.loads(line).get("id") for line in shown.out.splitlines()] == ["good-1", "good-2", None]
+
+    def test_a_mark_of_utf_8_is_no_harm(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        file = write(tmp_path / "a.jsonl", [b"\xef\xbb\xbf" + json.dumps(self.GOOD[0]).encode() + b"\n", self.GOOD[1]])
+        self.check(file, capsys, "", code=0)
+
+    def test_runs_that_never_end_are_bounded(
+        self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(judging, "MAX_OPEN", 3)
+        first = log.read_bytes().splitlines(keepends=True)[0]
+        name = decode_event(first).run.encode()
+        file = write(tmp_path / "open.jsonl", [first.replace(name, b"run-%d" % n) for n in range(5)])
+        capsys.readouterr()
+        ids = [f"run-{n}" for n in range(5)]
+        self.check(file, capsys, f"{file}:4: more than 3 runs are open at once; run-0 is cut off here", ids)
+
     def test_no_such_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         good = write(tmp_path / "a.jsonl", [self.GOOD[0]])
         assert main(["replay", str(tmp_path / "nowhere.jsonl"), str(good)]) == 1
@@ -406,6 +608,67 @@ class TestBrokenFiles:
         file = tmp_path / "empty.jsonl"
         file.touch()
         self.check(file, capsys, "", ids=(), code=0)
+
+
+class TestOutput:
+    """Nobody reads it, or there is no room for it: no traceback, whatever the command."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> str:
+        return str(write(tmp_path / "a.jsonl", [recorded(*LOOP[:5], run=f"r{n}") for n in range(1500)]))
+
+    def run(self, *arguments: str, stdout: IO[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*PROGRAM, *arguments],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            timeout=TIMEOUT,
+        )
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+    @pytest.mark.parametrize("options", [["--jobs", "1"], ["--jobs", "2"], ["--json"]])
+    def test_no_room(self, file: str, options: list[str]) -> None:
+        with open("/dev/full", "w") as full:
+            done = self.run("replay", file, *options, stdout=full)
+        assert done.returncode == 1
+        assert done.stderr.startswith("watchkeeper: the output cannot be written")
+        assert done.stderr.count("\n") == 1
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+    @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["replay", "--help"], ["stats", "nowhere"]])
+    def test_no_room_for_a_word(self, arguments: list[str]) -> None:
+        with open("/dev/full", "w") as full:
+            done = self.run(*arguments, stdout=full)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+
+    @pytest.mark.parametrize("options", [["--jobs", "1"], ["--jobs", "2"], ["--json"]])
+    def test_a_reader_that_leaves(self, file: str, options: list[str]) -> None:
+        process = subprocess.Popen(
+            [*PROGRAM, "replay", file, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        process.stderr.close()
+        assert process.wait(TIMEOUT) == 4
+
+    def test_closed_streams(self, file: str) -> None:
+        for closing in (">&-", "2>&-", ">&- 2>&-"):
+            done = subprocess.run(
+                ["sh", "-c", f'"$@" {closing}', "sh", *PROGRAM, "replay", file, "nowhere"],
+                capture_output=True,
+                text=True,
+                env=environment(),
+                timeout=TIMEOUT,
+            )
+            assert done.returncode == 1
+            assert "Traceback" not in done.stderr
+            assert "nowhere" not in done.stdout
 
 
 def test_the_shared_corpora(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,9 +20,15 @@ _STOP = (
 """Words that say little, each between spaces."""
 LONGEST = 90
 """Characters up to which a result may be an acknowledgement."""
+LONG = 300
+"""The same for one that says so in as many words."""
 BARE = 12
 """Characters of words up to which a result holds hardly more than ids and numbers."""
 _DONE = " ok okay done true success successful successfully sent written built set made complete insert update delete "
+_WELL_DONE = re.compile(
+    r"\b(?:has|have|was|were) (?:been )?(?:successfully )?\w+ed\b[^.]* successfully|\bsuccessfully \w+ed\b"
+    r"|\b(?:has|have) been \w+ed successfully\b|\bcreated successfully\b"
+)
 _FRUITLESS = re.compile(
     r"\bno\b|not\b|nothing|\bnone\b|\bnull\b|\b0 |error|fail|denied|invalid|missing|unable|cannot|can't|unknown|empty"
     r"|declined|refused"
@@ -61,6 +67,8 @@ def is_fruitless(content: str) -> bool:
 
 def is_acknowledgement(content: str) -> bool:
     """Whether a result says no more than that something was done: nothing at all, "ok", "file saved", a new id."""
+    if len(content) <= LONG and _WELL_DONE.search(content.lower()) is not None:
+        return True
     if len(content) > LONGEST or is_fruitless(content):
         return False
     words = _WORD.findall(content.lower())

@@ -1,27 +1,29 @@
-"""A set that remembers about the last few hundred things in four kilobytes."""
+"""A set that remembers about the last few hundred things in a few kilobytes."""
 
 from __future__ import annotations
 
-SIZE = 2048
-"""Bytes of one of the two bit fields."""
-HALF = 400
-"""Things after which the older half is forgotten; one in two hundred new ones is then taken for known."""
-_BITS = 8 * SIZE - 1
+PER_THING = 20
+"""Bits for each thing that one of the two bit fields holds when it is full: one in a hundred new ones is then taken for
+known."""
 
 
 class Bloom:
     """Two bit fields: the younger becomes the older when it is full. What was not added is seldom taken for known."""
 
-    __slots__ = ("_count", "_old", "_young")
+    __slots__ = ("_bits", "_count", "_half", "_old", "_young")
 
-    def __init__(self) -> None:
-        self._young = bytearray(SIZE)
+    def __init__(self, half: int) -> None:
+        """``half``: things that one of them holds."""
+        self._half = half
+        size = 1 << (half * PER_THING // 8 - 1).bit_length()
+        self._bits = 8 * size - 1
+        self._young = bytearray(size)
         self._old = bytearray(0)
         self._count = 0
 
     def add(self, thing: int) -> bool:
         """Add a hash; whether it was there already."""
-        one, two = thing & _BITS, (thing >> 20) & _BITS
+        one, two = thing & self._bits, (thing >> 20) & self._bits
         at, bit, where, other = one >> 3, 1 << (one & 7), two >> 3, 1 << (two & 7)
         young, old = self._young, self._old
         if young[at] & bit and young[where] & other:
@@ -30,6 +32,6 @@ class Bloom:
         young[where] |= other
         known = bool(old) and bool(old[at] & bit and old[where] & other)
         self._count += 1
-        if self._count >= HALF:
-            self._old, self._young, self._count = young, bytearray(SIZE), 0
+        if self._count >= self._half:
+            self._old, self._young, self._count = young, bytearray(len(young)), 0
         return known

@@ -333,7 +333,7 @@ class Judge:
             except Exception as error:  # pairs are compared as they are from here on
                 self._off.add(RECOGNISER)
                 self._failed.append((RECOGNISER, f"{type(error).__name__}: {error}"))
-        if kind in FAILURES:
+        if kind in FAILURES and (event.detail or result.content).strip():
             pair.signature = error_signature(result.error or result.kind, event.detail or result.content)
         if not few:
             if pair.tool in self._polls:

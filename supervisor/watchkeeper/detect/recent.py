@@ -21,6 +21,8 @@ ARGUMENTS_KEPT = 500
 """Characters of arguments up to which they are kept and compared; longer ones are the same only if they are equal."""
 LOOK = 8
 """Characters at the beginning or at the end that two results have in common if they are worth a closer look."""
+TOOLS = 16
+"""Tools of which it is known whether they have more than one answer."""
 LOOKS = 3
 """Close looks at one result."""
 SHOWN = 160
@@ -68,6 +70,8 @@ class Recent:
         """By the key that a call is known by."""
         self._spelled: dict[str, str] = {}
         """By tool and arguments, in one spelling and without volatile parts: that key."""
+        self._answers: dict[str, str | None] = {}
+        """By tool: its one answer so far, or None if it had several."""
 
     def shown(self, key: str) -> str | None:
         """The beginning of the last result of a call, if it is kept."""
@@ -104,6 +108,10 @@ class Recent:
         if seen.digest != digest:
             head, tail = _edges(content, arguments)
             fresh = seen.length < 0
+            if self._answers.setdefault(tool, digest) != digest:
+                self._answers[tool] = None
+            if len(self._answers) > TOOLS:
+                del self._answers[next(iter(self._answers))]
             if fresh or not _same(seen, head, tail, len(content)):
                 seen.result = seen.family = digest
                 seen.moved = not fresh
@@ -134,7 +142,9 @@ class Recent:
                 if not _is_same_news(other, seen):
                     continue
             seen.family = other.family
-            if is_telling(content) or alike(parts_of(other.arguments), parts_of(seen.arguments), content):
+            # A tool that has but one answer, whatever it is told, acknowledges.
+            told = self._answers.get(tool) is None and is_telling(content)
+            if told or alike(parts_of(other.arguments), parts_of(seen.arguments), content):
                 seen.near = True
                 return
 

@@ -13,6 +13,8 @@ FEW = 8
 """Calls of a round up to which each is looked at closely; a wider fan-out is compared as it is."""
 SHOWN = 64
 """Calls of a round that are kept, for findings to name."""
+EVER = 300
+"""Pairs that are remembered for longer than the window, if only roughly."""
 ROUNDS = 64
 """Results of calls that are kept as digests, to compare refused calls with."""
 
@@ -38,6 +40,8 @@ class Pair:
     """Refused by a rule of ours that repeats what is known."""
     novel = False
     """Whether no such pair was seen in this context before."""
+    stale = False
+    """Whether it was seen twice before: once more may be a second look, or a second pass over many things."""
     moved = False
     """Whether the call was made before and had another result: something goes on."""
     drifted = False
@@ -100,7 +104,8 @@ class Ring:
         self._size = size
         self._pairs: deque[int] = deque(maxlen=size)
         self._counts: dict[int, int] = {}
-        self._ever = Bloom()
+        self._once = Bloom(EVER)
+        self._twice = Bloom(EVER // 2)
         self._results: dict[str, str] = {}
         self.recent = Recent()
 
@@ -127,8 +132,12 @@ class Ring:
                     del counts[old]
             ring.append(both)
             counts[both] = counts.get(both, 0) + 1
-            if not round.wide and (not self._ever.add(both) or pair.drifted):
+            if round.wide:
+                pass
+            elif not self._once.add(both) or pair.drifted:
                 pair.novel = round.novel = True
+            elif self._twice.add(both):
+                pair.stale = True
             if pair.ran:
                 self._results.pop(pair.key, None)
                 self._results[pair.key] = pair.result

@@ -15,6 +15,8 @@ LINES = 3
 """Lines of a result that are remembered, at its beginning and at its end each."""
 EDGE = 2000
 """Characters at either end of a result in which these lines are looked for."""
+LINES_KEPT = 400
+"""Lines and words that are remembered before the older ones are forgotten."""
 WORDS = 8
 """Words of arguments that are remembered."""
 
@@ -33,7 +35,7 @@ class Stale:
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.stale
-        self._seen = Bloom()
+        self._seen = Bloom(LINES_KEPT)
         self._count = 0
         """Rounds without news, less some for each with news."""
         self._most = 0
@@ -85,9 +87,10 @@ class Stale:
             return True
         if not pair.ran:
             return False
-        if not pair.novel or pair.near:
-            # An acknowledgement may be given twice: a second pass over many things.
-            return False if pair.telling or pair.near or ring.count(pair) > 2 else None
+        if pair.near or pair.stale:
+            return False
+        if not pair.novel:
+            return None
         content, seen = pair.content, self._seen
         head = content[:EDGE].split("\n", LINES)[:LINES]
         if len(content) > EDGE or len(head) == LINES:

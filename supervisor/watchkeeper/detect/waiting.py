@@ -31,6 +31,7 @@ _WAITING = re.compile(
     r"(?:^|\"|'|-lc |-c )\s*(?:sleep|start-sleep|wait)\b[ (\"':a-z-]*(?:0*[1-9]|\.\d)|(?:^|[;&|\"] ?)wait(?:$|[;&|\"])"
 )
 """A command that begins with a wait: one in the middle of others is a part of what they do."""
+_EMPTY = re.compile(r'\{"(?:command|cmd|input|keystrokes)":"\s*"\}')
 _WAITER = re.compile(r"(?:^|[_.\-/])(?:sleep|wait|delay|pause)(?:$|[_.\-/])")
 
 
@@ -44,6 +45,8 @@ def is_going_on(pair: Pair) -> bool:
 
 def is_wait(pair: Pair) -> bool:
     """Whether a call waits: by the name of its tool, or by a command in its arguments."""
+    if _EMPTY.fullmatch(pair.arguments) is not None:  # an empty command goes on with what is running
+        return True
     shown = pair.arguments[:SHOWN].lower()
     if _WAITER.search(pair.tool.lower()) is not None:
         return re.search(r"[1-9]", shown) is not None or not re.search(r"\d", shown)

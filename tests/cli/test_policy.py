@@ -1,0 +1,143 @@
+"""Policy files: what they may say, and what is said to those that say something else."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from watchkeeper.cli.declared import Declared
+from watchkeeper.cli.exits import CommandError
+from watchkeeper.cli.policy import Policy, policy_of, read_policy
+from watchkeeper.profiles import PROFILES, Profile
+from watchkeeper.thresholds import Steps, Thresholds
+
+
+def policy(text: str) -> Policy:
+    return policy_of(tomllib.loads(text))
+
+
+def test_an_empty_file_is_the_default_profile() -> None:
+    assert policy("") == Policy(profile=msgspec.structs.replace(PROFILES["default"], name="policy"))
+
+
+def test_it_changes_what_it_names_and_keeps_the_rest_of_its_base() -> None:
+    found = policy('base = "loopagent"\nmode = "nudge"\ndeny = ["rm"]\n[thresholds]\nbreaker = 50\n').profile
+    base = PROFILES["loopagent"]
+    assert found == msgspec.structs.replace(
+        base,
+        name="policy",
+        mode="nudge",
+        deny=("rm",),
+        thresholds=msgspec.structs.replace(base.thresholds, breaker=50),
+    )
+
+
+def test_every_setting_can_be_said() -> None:
+    """Whatever a profile gets in future: what cannot be written in TOML could not be tried."""
+    for kind, path in ((Profile, ""), (Thresholds, "[thresholds]\n")):
+        for field in msgspec.structs.fields(kind):
+            if isinstance(field.default, msgspec.Struct) and not isinstance(field.default, Steps):
+                continue
+            value = field.default if field.default is not msgspec.NODEFAULT else "x"
+            if isinstance(value, Steps):
+                said = "[1, 2, 3]"
+            elif value is None:
+                said = '"off"'
+            else:
+                said = msgspec.json.encode(value).decode()  # of numbers, texts and lists TOML says the same
+            assert policy(f"{path}{field.name} = {said}").profile is not None
+
+
+@pytest.mark.parametrize(
+    ("said", "steps"),
+    [
+        ("equal = [2, 3, 4]", Steps(2, 3, 4)),
+        ('equal = [2, "off", 4]', Steps(2, None, 4)),
+        ("equal = { stop = 20 }", Steps(3, 5, 20)),
+        ('equal = { block = "off" }', Steps(3, None, 8)),
+        ('equal = "off"', Steps(None, None, None)),
+    ],
+)
+def test_steps(said: str, steps: Steps) -> None:
+    assert policy(f"[thresholds]\n{said}").profile.thresholds.equal == steps
+
+
+def test_tools() -> None:
+    found = policy('[tools.status]\npoll = true\nloop_key = "job"\n[tools.read]\nstable = true\nresult_key = ["a"]\n')
+    assert found.tools == {
+        "status": Declared(poll=True, loop_key=("job",)),
+        "read": Declared(stable=True, result_key=("a",)),
+    }
+
+
+def test_what_recordings_cannot_show_is_named() -> None:
+    assert policy("interval = 2\n[limits]\nmax_turns = 5").untried == ("limits", "interval")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("mod = 1", "mod is unknown (did you mean mode?); allowed here: name, "),
+        ('mode = "strict"', 'mode must be one of "observe", "nudge", "enforce", not \'strict\''),
+        ('base = "wild"', "base must be one of default, "),
+        ("base = 1", "base must be one of default, "),
+        ('refuse_equal = "never"', "refuse_equal must be a whole number or \"off\", not 'never'"),
+        ("refuse_equal = 2.5", "refuse_equal must be a whole number"),
+        ("refuse_equal = true", "refuse_equal must be a whole number"),
+        ("refuse_equal = 0", "refuse_equal must be more than 0"),
+        ("interval = nan", "interval must be more than 0"),
+        ("interval = -1", "interval must be more than 0"),
+        ("remind_at = 70", "remind_at is a share and must be at most 1, not 70"),
+        ('deny = "rm"', 'deny must be a list of names, such as ["one", "two"]'),
+        ("deny = [1]", "deny must be a list of names"),
+        ("show_earlier = 1", "show_earlier must be true or false, not 1"),
+        ("thresholds = 3", "thresholds must be a table ([thresholds]), not 3"),
+        ("[thresholds]\nequl = [1, 2, 3]", "thresholds.equl is unknown (did you mean equal?); allowed here: window, "),
+        ("[thresholds]\nequal = 3", "thresholds.equal must be the counts for nudge, block, stop"),
+        ("[thresholds]\nequal = [1, 2]", "thresholds.equal must be the counts for nudge, block, stop"),
+        ("[thresholds]\nequal = [5, 3, 8]", "thresholds.equal: nudge, block, stop must not fall"),
+        ("[thresholds]\nequal = { stop = 2 }", "must not fall: they are 3, 5, 2"),
+        ("[thresholds]\nequal = [0, 3, 8]", "thresholds.equal: counts begin at 1"),
+        ("[thresholds]\nequal = { halt = 3 }", "thresholds.equal.halt is unknown; allowed here: nudge, block, stop"),
+        ("[thresholds]\nwindow = 0", "thresholds.window must be more than 0"),
+        ("[limits]\nmax_turn = 1", "limits.max_turn is unknown (did you mean max_turns?)"),
+        ("tools = 1", "tools must be tables"),
+        ("[tools]\nread = true", "tools.read must be a table ([tools.read])"),
+        ("[tools.read]\npoll = 1", "tools.read.poll must be true or false, not 1"),
+        (
+            "[tools.read]\nfrozen = true",
+            "tools.read.frozen is unknown; allowed here: poll, stable, loop_key",
+        ),
+    ],
+)
+def test_what_cannot_be_taken_is_named_with_what_can(said: str, told: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        policy(said)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"mode = \n", "not TOML: Invalid value (at line 1"),
+        (b"\xff\xfe", "not text in UTF-8"),
+        (b"a = " + b"[" * 5000, "not TOML"),
+        (b"#" * (2 << 20), "longer than 1 MB"),
+        (b"mood = 1\n", "mood is unknown"),
+    ],
+)
+def test_broken_files_are_one_line(content: bytes, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    file.write_bytes(content)
+    with pytest.raises(CommandError) as caught:
+        read_policy(file)
+    assert str(caught.value).startswith(f"--policy {file}: ")
+    assert told in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="No such file"):
+        read_policy(tmp_path / "nowhere.toml")
