@@ -19,9 +19,10 @@ _STOP = (
 )
 """Words that say little, each between spaces."""
 LONGEST = 90
-"""Characters up to which a result may be an acknowledgement."""
 LONG = 300
 """The same for one that says so in as many words."""
+FEW_WORDS = 8
+"""Words up to which a result may be an acknowledgement."""
 BARE = 12
 """Characters of words up to which a result holds hardly more than ids and numbers."""
 _DONE = " ok okay done true success successful successfully sent written built set made complete insert update delete "
@@ -71,11 +72,11 @@ def is_acknowledgement(content: str) -> bool:
         return True
     if len(content) > LONGEST or is_fruitless(content):
         return False
-    words = _WORD.findall(content.lower())
+    words = [word.rstrip(".:") for word in _WORD.findall(content.lower())]
     plain = [word for word in words if not any(map(str.isdecimal, word))]
     if len(" ".join(plain)) < BARE and len(plain) < max(len(words), 1):
         return True
-    return any(word.endswith("ed") or f" {word} " in _DONE for word in plain)
+    return len(plain) <= FEW_WORDS and any(word.endswith("ed") or f" {word} " in _DONE for word in plain)
 
 
 def words_of(parts: list[str]) -> set[str]:

@@ -69,7 +69,20 @@ _IDS = (
     *("callid", "logid", "requestkey", "idempotencykey", "clienttoken", "requesttoken", "csrftoken", "sessiontoken"),
     *("accesstoken", "handoffid", "nonce", "timestamp", "cachebuster", "cachebust", "clientrequestid"),
     *("attempt", "attempts", "retries", "retrycount", "requestcount", "requestno", "requestnumber", "iteration"),
-    *("session", "limit", "maxresults", "pagesize", "topk", "topn", "timeout", "maxbytes", "maxlines", "maxtokens"),
+    *(
+        "requestedat",
+        "clienttime",
+        "session",
+        "limit",
+        "maxresults",
+        "pagesize",
+        "topk",
+        "topn",
+        "timeout",
+        "maxbytes",
+        "maxlines",
+        "maxtokens",
+    ),
 )
 _STATES = (
     # An id that is another one each time, beside a result that is the same, is that of the answer.
@@ -101,7 +114,11 @@ class Kinds(NamedTuple):
 
 RESULTS = Kinds(re.compile("|".join(_FORMS)), frozenset((_ONE_TIME + " " + _ANSWERS).split()), (*_IDS, *_STATES))
 """What varies in answers: whatever says when it was given, by whom, and how long it took."""
-ARGUMENTS = Kinds(re.compile(f"{_NOW}|{_EPOCH_NOW}"), frozenset(f"{_ONE_TIME} sid session token auth".split()), _IDS)
+ARGUMENTS = Kinds(
+    re.compile(rf"{_NOW}|{_EPOCH_NOW}|{_MONTH} \d{{1,2}},? {_CLOCK}|(?:(?<=tee )|(?<=> )|(?<=>))/tmp/\S+"),
+    frozenset(f"{_ONE_TIME} sid session token auth sleep".split()),
+    _IDS,
+)
 """What varies in questions: far less, since an id, a date or a port may be what is asked about. A time to the second is
 that of asking; one on the minute, or the last second of one, was chosen."""
 _CLEAN = str.maketrans("", "", "_-:=.#\\[]\"' /")
@@ -109,6 +126,10 @@ _CLEAN = str.maketrans("", "", "_-:=.#\\[]\"' /")
 SHARE_OF_NEWS = 3
 """One part in so many may hold news."""
 NEWS = -1
+
+LARGE = 1000
+SMALL = 0.02
+"""A large number that moves by a small share of it is an id that was given out, unless something is counted."""
 
 
 class Change(NamedTuple):
@@ -206,6 +227,9 @@ def _changed_words(index: int, before: str, after: str, edge: int) -> list[Chang
         change = _change((index, position), one, other)
         if change is None:
             return None
+        large = change.before >= LARGE and abs(change.after - change.before) <= SMALL * change.before
+        if large and _COUNTED.search(before) is None:
+            change = Change(change.place)  # the next process, the next job
         found.append(change)
     return found
 
@@ -249,6 +273,12 @@ def _is_dated(word: str) -> bool:
     return word[:1].isdecimal() or _CALENDAR.fullmatch(word) is not None
 
 
+_COUNTED = re.compile(
+    r"process(?:ed|ing)|progress|loaded|loading|copied|copying|rows?\b|records?\b|bytes?\b|[kmg]i?b\b|total|done|complete"
+    r"|transferr|written|reading|sent\b|received|insert|index(?:ed|ing)|migrat|remaining|left\b|scanned|lines?\b|items?\b"
+    r"|files?\b|%|step|epoch|offset|position|balance|price|amount|score|count|used|free|size|length|version"
+)
+"""Words of things that are counted: there each number is news."""
 _RUNS = re.compile(r"#(?: #)+")
 _FILLERS = frozenset(("#", "id", "id:", "is", "no", "no.", "number", "w/", "=", ":", "(", "of"))
 

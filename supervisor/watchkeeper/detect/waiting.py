@@ -15,7 +15,7 @@ SHOWN = 400
 
 _GOING_ON = re.compile(
     r"\b(?:running|pending|in[ _-]progress|queued|processing|waiting|building|deploying|starting|provisioning"
-    r"|(?:not|n't) (?:yet )?(?:ready|finished|done|complete)|initiali[sz]ing|in the queue|please wait|scheduled"
+    r"|(?:not|\w+n't) (?:yet )?(?:ready|finished|done|complete)|initiali[sz]ing|in the queue|please wait|scheduled"
     r"|preparing|syncing|uploading|downloading|installing|compiling|in transit|unfinished|incomplete|warming up)\b"
 )
 _OVER = re.compile(
