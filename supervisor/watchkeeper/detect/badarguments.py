@@ -16,6 +16,7 @@ class BadArguments:
     """Rounds in which one tool got arguments that it cannot take; a call of it that fits ends the streak."""
 
     name = "arguments"
+    __slots__ = ("_streaks",)
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._streaks: dict[str, tuple[int, int, tuple[str, ...]]] = {}

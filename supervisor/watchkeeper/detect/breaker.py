@@ -13,6 +13,7 @@ class Breaker:
     """So many equal pairs within the window that nothing else may let the run go on."""
 
     name = "breaker"
+    __slots__ = ("_at", "_window")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._at = thresholds.breaker

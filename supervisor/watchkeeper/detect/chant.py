@@ -325,11 +325,15 @@ class Chants:
     """Replies in a row that were cut because they chanted. Any other reply ends the streak."""
 
     name = "chant"
+    __slots__ = ("_count", "_onset")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._count = 0
         self._onset = 0
-        self.folds: Mapping[type[Event], Callable[[Any], Iterable[Finding]]] = {ModelReplied: self._replied}
+
+    @property
+    def folds(self) -> Mapping[type[Event], Callable[[Any], Iterable[Finding]]]:
+        return {ModelReplied: self._replied}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         return ()

@@ -29,6 +29,7 @@ class Churn:
     """
 
     name = "churn"
+    __slots__ = ("_calls", "_count", "_key", "_onset", "_result", "_steps", "_target", "_tool")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.churn

@@ -22,6 +22,7 @@ class Compaction:
     """
 
     name = "compaction"
+    __slots__ = ("_before", "_calls", "_count", "_first", "_new", "_onset", "_rounds")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._count = 0
@@ -33,7 +34,10 @@ class Compaction:
         self._rounds = 0
         self._new = 0
         self._calls: tuple[str, ...] = ()
-        self.folds: Mapping[type[Event], Callable[[Any], Iterable[Finding]]] = {ContextChanged: self._changed}
+
+    @property
+    def folds(self) -> Mapping[type[Event], Callable[[Any], Iterable[Finding]]]:
+        return {ContextChanged: self._changed}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         if not self._rounds:

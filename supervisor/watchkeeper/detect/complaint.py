@@ -25,6 +25,7 @@ class Complaint(Erring):
     goes on failing between edits is ordinary work."""
 
     name = "complaint"
+    __slots__ = ("_said",)
     hears_results = True
     _said: dict[str, str | None]
     """What the results of this round complain of."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 
 from ..messages import Finding
 from ..thresholds import PERIODS, Thresholds
-from .round import Ring, Round
-
-SHOWN = 64
-"""Calls of a lap that a finding names."""
+from .round import SHOWN, Ring, Round, Trace
 
 
 class Cycle:
@@ -23,44 +19,58 @@ class Cycle:
     """
 
     name = "cycle"
+    __slots__ = ("_any", "_matched", "_onsets", "_rounds")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
-        self._rounds: deque[Round] = deque(maxlen=PERIODS[-1] + 1)
-        self._matched = dict.fromkeys(PERIODS, 0)
-        self._onsets = dict.fromkeys(PERIODS, 0)
+        self._rounds: list[Trace] = []
+        self._matched = [0] * PERIODS.stop
+        self._onsets = [0] * PERIODS.stop
+        self._any = False
+        """Whether any period matches."""
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         rounds, matched, fingerprint = self._rounds, self._matched, round.fingerprint
-        rounds.append(round)
+        rounds.append(round.traced())
+        if len(rounds) > PERIODS.stop:
+            del rounds[0]
+        if round.novel and not round.wide:  # like none before
+            if self._any:
+                self._matched, self._any = [0] * PERIODS.stop, False
+            return ()
         found: Finding | None = None
         for period in PERIODS:
             if len(rounds) <= period or rounds[-1 - period].fingerprint != fingerprint:
                 matched[period] = 0
                 continue
+            self._any = True
             matched[period] += 1
             if matched[period] == 1:
-                self._onsets[period] = rounds[-1 - period].first.n
+                self._onsets[period] = rounds[-1 - period].n
             laps, rest = divmod(matched[period] + period, period)
             if not rest and (found is None or laps > found.count):
                 found = self._lap(period, laps) or found
         return () if found is None else (found,)
 
     def _lap(self, period: int, laps: int) -> Finding | None:
-        lap = list(self._rounds)[-period:]
-        if all(one.fingerprint == lap[0].fingerprint for one in lap):
+        lap = self._rounds[-period:]
+        if any(one.poll for one in lap):
             return None
-        pairs = [pair for one in lap for pair in one.pairs]
-        if any(pair.poll for pair in pairs):
-            return None
-        # The order within the lap depends on where it is cut: the keys are named in an order of their own.
-        keys = tuple(sorted({pair.key for pair in pairs}))
-        return Finding(
-            detector=self.name,
-            pattern=f"cycle of {period}",
-            count=laps,
-            calls=tuple(pair.call_id for pair in pairs[-SHOWN:]),
-            keys=keys,
-            subject=f"{period} {','.join(keys)}",
-            tool=" → ".join(one.first.tool for one in lap),
-            onset=self._onsets[period],
-        )
+        return found_in(lap, self.name, f"cycle of {period}", laps, self._onsets[period])
+
+
+def found_in(lap: list[Trace], detector: str, pattern: str, laps: int, onset: int) -> Finding | None:
+    """A finding about a lap of a cycle; none if all its rounds are equal: that is no cycle."""
+    if all(one.fingerprint == lap[0].fingerprint for one in lap):
+        return None
+    # The order within the lap depends on where it is cut: the keys are named in an order of their own.
+    keys = tuple(sorted({key for one in lap for key in one.keys}))
+    return Finding(
+        detector=detector,
+        pattern=pattern,
+        count=laps,
+        calls=tuple(call for one in lap for call in one.calls)[-SHOWN:],
+        keys=keys,
+        subject=f"{len(lap)} {','.join(keys)}",
+        tool=" → ".join(one.tool for one in lap),
+        onset=onset,
+    )

@@ -17,6 +17,7 @@ class Equal:
     """
 
     name = "equal"
+    __slots__ = ("_steps", "_streaks")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.equal

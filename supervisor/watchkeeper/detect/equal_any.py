@@ -13,6 +13,7 @@ class EqualAny:
     """One call, round after round, with results that differ. Tools that are declared ``poll`` are left alone."""
 
     name = "equal_any"
+    __slots__ = ("_steps", "_streaks")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.equal_any

@@ -22,6 +22,7 @@ class Failing:
     """
 
     name = "failing"
+    __slots__ = ("_in_any_way", "_streaks")
     hears_results = False
     """Whether it looks at calls that did not fail."""
 
@@ -119,6 +120,7 @@ class Erring(Failing):
     """
 
     name = "erring"
+    __slots__ = ()
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         if round.novel and self._streaks:

@@ -27,6 +27,7 @@ class Fruitless:
     """Calls of one tool in a row that all found nothing. A search may honestly look in many places: the bar is high."""
 
     name = "fruitless"
+    __slots__ = ("_steps", "_streaks")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.fruitless

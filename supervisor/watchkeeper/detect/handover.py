@@ -34,6 +34,7 @@ class HandOver:
     """
 
     name = "handover"
+    __slots__ = ("_ended", "_matched", "_news", "_onsets", "_running", "_stints", "_tasks")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str] = frozenset()) -> None:
         self._stints: list[_Stint] = []
@@ -48,7 +49,10 @@ class HandOver:
         self._tasks: dict[str, _Task] = {}
         self._news = 0
         """How often something new has happened so far."""
-        self.folds: Mapping[type[Event], Callable[[Any], Iterable[Finding]]] = {
+
+    @property
+    def folds(self) -> Mapping[type[Event], Callable[[Any], Iterable[Finding]]]:
+        return {
             ChildStarted: self._child_started,
             ChildEnded: self._child_ended,
             UserMessage: self._user_spoke,

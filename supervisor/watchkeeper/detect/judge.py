@@ -275,7 +275,6 @@ class Judge:
             self._ask(wide.name, found, judged, wide.round, whole, desk.ring, context)
         if found:
             self._weigh(found, desk, context, judged)
-        desk.ring.forget(whole)
         return judged if judged.found or judged.failed else None
 
     def _weigh(self, found: Iterable[tuple[str, list[Finding]]], desk: _Desk, context: str, judged: Judged) -> None:

@@ -59,13 +59,17 @@ class Monologue:
     """
 
     name = "monologue"
+    __slots__ = ("_count", "_onset", "_said")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._said: tuple[frozenset[int], ...] = ()
         """The last two replies: two that take turns say nothing new either."""
         self._count = 0
         self._onset = 0
-        self.folds: Mapping[type[Event], Callable[[Any], Iterable[Finding]]] = {ModelReplied: self._replied}
+
+    @property
+    def folds(self) -> Mapping[type[Event], Callable[[Any], Iterable[Finding]]]:
+        return {ModelReplied: self._replied}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         self._said = ()
@@ -104,6 +108,7 @@ class Thoughts:
     """
 
     name = "thoughts"
+    __slots__ = ("_known", "_number", "_onset", "_thought", "count")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._thought: frozenset[int] | None = None
@@ -112,7 +117,10 @@ class Thoughts:
         self._number = -1
         self.count = 0
         self._onset = 0
-        self.folds: Mapping[type[Event], Callable[[Any], Iterable[Finding]]] = {
+
+    @property
+    def folds(self) -> Mapping[type[Event], Callable[[Any], Iterable[Finding]]]:
+        return {
             ModelReplied: self.replied,
             UserMessage: self.user_spoke,
         }

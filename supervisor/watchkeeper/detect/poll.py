@@ -21,6 +21,7 @@ class Poll:
     """
 
     name = "poll"
+    __slots__ = ("_patience", "_streaks")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._patience = thresholds.poll_patience

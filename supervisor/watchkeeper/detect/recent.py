@@ -17,7 +17,7 @@ the lengths are about the same."""
 LONGER = 40
 SHARE = 0.03
 """By how much the lengths of results may differ that are the same: characters, and share of the length."""
-ARGUMENTS_KEPT = 500
+ARGUMENTS_KEPT = 400
 """Characters of arguments up to which they are kept and compared; longer ones are the same only if they are equal."""
 LOOK = 8
 """Characters at the beginning or at the end that two results have in common if they are worth a closer look."""
@@ -77,6 +77,11 @@ class Recent:
         """The beginning of the last result of a call, if it is kept."""
         seen = self._seen.get(key)
         return None if seen is None else seen.head[:SHOWN]
+
+    def result(self, key: str) -> str | None:
+        """What the last result of a call is known by, if it is kept."""
+        seen = self._seen.get(key)
+        return None if seen is None else seen.result
 
     def spelled(self, key: str) -> str | None:
         """What the calls that are known by a key have in common, if they are not all equal."""

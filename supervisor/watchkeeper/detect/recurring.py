@@ -8,7 +8,7 @@ from ..messages import Finding
 from ..thresholds import Thresholds
 from .round import Ring, Round
 
-REMEMBERED = 16
+REMEMBERED = 8
 """Calls that are followed at once."""
 APART = 10
 """Rounds without a call after which it is not coming back: what is looked at now and then does not recur."""
@@ -23,6 +23,7 @@ class Recurring:
     """
 
     name = "recurring"
+    __slots__ = ("_rounds", "_steps", "_streaks")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.recurring

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 
 from .bloom import Bloom
 from .recent import Recent
@@ -13,10 +13,10 @@ FEW = 8
 """Calls of a round up to which each is looked at closely; a wider fan-out is compared as it is."""
 SHOWN = 64
 """Calls of a round that are kept, for findings to name."""
-EVER = 300
+EVER = 200
 """Pairs that are remembered for longer than the window, if only roughly."""
-ROUNDS = 64
-"""Results of calls that are kept as digests, to compare refused calls with."""
+RESULTS = 128
+"""Results of a wide fan-out that are kept as digests, to compare refused calls with."""
 
 
 class Pair:
@@ -51,9 +51,9 @@ class Pair:
     near = False
     """Whether it is an earlier call put differently: alike, and with the same result."""
     arguments = ""
-    """As shown in the log: canonical JSON, perhaps cut. Gone once the round has been judged."""
+    """As shown in the log: canonical JSON, perhaps cut."""
     content = ""
-    """What the model saw. Gone once the round has been judged."""
+    """What the model saw."""
 
     def __init__(self, n: int, t: float, call_id: str, tool: str, key: str, result: str, kind: str) -> None:
         self.n = n
@@ -71,10 +71,26 @@ class Pair:
         return self.key, self.result
 
 
+class Trace:
+    """What is kept of a round that has been judged: enough to find a cycle and to name its calls."""
+
+    __slots__ = ("calls", "fingerprint", "keys", "n", "poll", "telling", "tool")
+
+    def __init__(self, round: Round) -> None:
+        pairs = round.pairs[:SHOWN]
+        self.fingerprint = round.fingerprint
+        self.n = round.first.n
+        self.tool = round.first.tool
+        self.keys = tuple(pair.key for pair in pairs)
+        self.calls = tuple(pair.call_id for pair in pairs)
+        self.poll = any(pair.poll for pair in round.pairs)
+        self.telling = any(pair.telling for pair in pairs)
+
+
 class Round:
     """The calls of one turn, in slot order. Equal pairs in one round are one piece of evidence, not several."""
 
-    __slots__ = ("calls", "fingerprint", "first", "moved", "novel", "pairs", "t", "troubled", "wide")
+    __slots__ = ("calls", "fingerprint", "first", "moved", "novel", "pairs", "t", "trace", "troubled", "wide")
 
     def __init__(self, pairs: list[Pair], calls: int = 0) -> None:
         self.calls = calls or len(pairs)
@@ -86,6 +102,7 @@ class Round:
         """Whether any call of it failed or did not run."""
         self.moved = not self.wide and any(pair.moved for pair in pairs)
         """Whether a known call in it had another result: something goes on."""
+        self.trace: Trace | None = None
         self.novel = False
         """Whether any pair of it is new in this context."""
         if len(pairs) == 1:
@@ -96,67 +113,61 @@ class Round:
             self.pairs = list(distinct.values())
             self.fingerprint = hash(frozenset(distinct) if len(distinct) > 1 else self.first.both)
 
+    def traced(self) -> Trace:
+        """What is kept of it; made once for all who keep it."""
+        if self.trace is None:
+            self.trace = Trace(self)
+        return self.trace
+
 
 class Ring:
     """The recent pairs of one agent context: one window that all detectors read."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._pairs: deque[int] = deque(maxlen=size)
-        self._counts: dict[int, int] = {}
+        self._pairs = array("q")
+        """Hashes of pairs, the latest last."""
         self._once = Bloom(EVER)
         self._twice = Bloom(EVER // 2)
         self._results: dict[str, str] = {}
+        """Results of wide fan-outs, of which the recent calls hold nothing."""
         self.recent = Recent()
 
     def add(self, round: Round) -> None:
         """Note a round; says of each pair whether it is new."""
-        ring, counts = self._pairs, self._counts
-        pairs = round.pairs
+        ring, pairs = self._pairs, round.pairs
         for pair in pairs:
             pair.id = hash((pair.key, pair.result))
         if round.wide:
             # Of a wide fan-out only the window is remembered, and only as much of it as finds room.
+            known = set(ring)
             for pair in pairs:
-                if pair.id not in counts:
+                if pair.id not in known:
                     pair.novel = round.novel = True
+            for pair in pairs[-RESULTS:]:
+                if pair.ran:
+                    self._results.pop(pair.key, None)
+                    self._results[pair.key] = pair.result
             pairs = pairs[-self._size :]
-        for pair in pairs:
-            both = pair.id
-            if len(ring) == self._size:
-                old = ring[0]
-                left = counts[old] - 1
-                if left:
-                    counts[old] = left
-                else:
-                    del counts[old]
-            ring.append(both)
-            counts[both] = counts.get(both, 0) + 1
-            if round.wide:
-                pass
-            elif not self._once.add(both) or pair.drifted:
-                pair.novel = round.novel = True
-            elif self._twice.add(both):
-                pair.stale = True
-            if pair.ran:
-                self._results.pop(pair.key, None)
-                self._results[pair.key] = pair.result
-                if len(self._results) > ROUNDS:
-                    self._results.pop(next(iter(self._results)))
-
-    def forget(self, round: Round) -> None:
-        """Let go of texts, once all detectors have seen them, and of what no finding would name."""
-        del round.pairs[SHOWN:]
-        for pair in round.pairs:
-            pair.content = pair.arguments = ""
+            while len(self._results) > RESULTS:
+                del self._results[next(iter(self._results))]
+        else:
+            for pair in pairs:
+                if not self._once.add(pair.id) or pair.drifted:
+                    pair.novel = round.novel = True
+                elif self._twice.add(pair.id):
+                    pair.stale = True
+        ring.extend([pair.id for pair in pairs])
+        if len(ring) > self._size:
+            del ring[: len(ring) - self._size]
 
     def count(self, pair: Pair) -> int:
         """How often the pair stands in the window."""
-        return self._counts.get(pair.id or hash(pair.both), 0)
+        return self._pairs.count(pair.id or hash(pair.both))
 
     def result(self, key: str) -> str | None:
-        """What the last result of a call that ran is known by."""
-        return self._results.get(key)
+        """What the last result of a call that ran is known by, if it is still kept."""
+        return self.recent.result(key) or self._results.get(key)
 
     def content(self, pair: Pair) -> str:
         """What is known of a call, for messages: the result of the last one that ran, if it is still kept."""

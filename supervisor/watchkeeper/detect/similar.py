@@ -20,6 +20,7 @@ class Similar:
     """
 
     name = "similar"
+    __slots__ = ("_streaks",)
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._streaks: dict[str, _Streak] = {}

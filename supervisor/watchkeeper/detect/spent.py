@@ -9,10 +9,12 @@ import msgspec
 
 from ..messages import ChildEnded, Finding, Settled
 
-KEPT = 128
-"""Points of a total that are remembered: 1.6 KB. The newer half is exact, which is as far back as an onset lies as a
+KEPT = 64
+"""Points of a total that are remembered: 0.8 KB. The newer half is exact, which is as far back as an onset lies as a
 rule; of the older ones every second goes whenever room is needed, so an onset in there may be named some calls late."""
 MOST = 2**63 - 1
+LAST = 2**32 - 1
+"""Numbers of facts beyond it, in a record that is not ours, are it."""
 
 
 class Total:
@@ -29,7 +31,7 @@ class Total:
         if len(self._at) == KEPT:
             for points in (self._at, self._before):
                 del points[1 : KEPT // 2 : 2]
-        self._at.append(n)
+        self._at.append(min(max(n, 0), LAST))
         self._before.append(self.now)
         self.now = min(self.now + max(amount, 0), MOST)
 

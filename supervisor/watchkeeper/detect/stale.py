@@ -15,7 +15,7 @@ LINES = 3
 """Lines of a result that are remembered, at its beginning and at its end each."""
 EDGE = 2000
 """Characters at either end of a result in which these lines are looked for."""
-LINES_KEPT = 400
+LINES_KEPT = 200
 """Lines and words that are remembered before the older ones are forgotten."""
 WORDS = 8
 """Words of arguments that are remembered."""
@@ -32,6 +32,7 @@ class Stale:
     """
 
     name = "stale"
+    __slots__ = ("_before", "_calls", "_count", "_keys", "_most", "_onset", "_seen", "_steps")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.stale

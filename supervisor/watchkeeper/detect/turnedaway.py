@@ -20,6 +20,7 @@ class TurnedAway:
     """Rounds in a row in which no call ran: all were of unknown tools, denied or refused, whichever they were."""
 
     name = "turned_away"
+    __slots__ = ("_calls", "_count", "_onset")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._count = 0

@@ -26,6 +26,7 @@ class Volume:
     """
 
     name = "volume"
+    __slots__ = ("_calls", "_is_given", "_lines", "_slices", "_spend", "_tokens", "_told")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str] = frozenset()) -> None:
         lines = {
@@ -45,6 +46,9 @@ class Volume:
         self._spend = 0.0
         self._slices = array("q", [0] * 2 * SLICES if "calls a minute" in self._lines else [])
         """Calls of each slice of the last minute, then the numbers of those slices."""
+
+    @property
+    def folds(self) -> Mapping[type[Event], Callable[[Any], Iterable[Finding]]]:
         folds: dict[type[Event], Callable[[Any], Iterable[Finding]]] = {
             RunStarted: self._started,
             ChildEnded: self._child_ended,
@@ -53,7 +57,7 @@ class Volume:
             folds[Settled] = self._settled
         if "levels of sub-agents" in self._lines:
             folds[ChildStarted] = self._child_started
-        self.folds: Mapping[type[Event], Callable[[Any], Iterable[Finding]]] = folds
+        return folds
 
     def round(self, round: Round, ring: Ring, context: str) -> Iterable[Finding]:
         self._calls += round.calls
