@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..messages import Finding
 from ..thresholds import Thresholds
+from .detector import When
 from .round import Pair, Ring, Round
 
 REMEMBERED = 16
@@ -16,14 +17,17 @@ class BadArguments:
     """Rounds in which one tool got arguments that it cannot take; a call of it that fits ends the streak."""
 
     name = "arguments"
+    when: When = "trouble"
     __slots__ = ("_streaks",)
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._streaks: dict[str, tuple[int, int, tuple[str, ...]]] = {}
 
+    @property
+    def busy(self) -> bool:
+        return bool(self._streaks)
+
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
-        if not round.troubled and not self._streaks:
-            return ()
         bad: dict[str, Pair] = {}
         for pair in round.pairs:
             if pair.error == "bad_arguments":

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..messages import Finding
 from ..thresholds import Thresholds
+from .detector import When
 from .round import Ring, Round
 
 
@@ -13,16 +14,20 @@ class Breaker:
     """So many equal pairs within the window that nothing else may let the run go on."""
 
     name = "breaker"
-    __slots__ = ("_at", "_window")
+    when: When = "known"
+    __slots__ = ("_at", "_told", "_window")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._at = thresholds.breaker
         self._window = thresholds.window
+        self._told = 0
+        """The pair that was told last: once is enough."""
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         for pair in round.pairs:
             count = ring.count(pair)
-            if count >= min(self._at, self._window) and not pair.poll:
+            if count >= min(self._at, self._window) and not pair.poll and pair.id != self._told:
+                self._told = pair.id
                 yield Finding(
                     detector=self.name,
                     pattern=f"{count} equal calls and results within {self._window}",

@@ -10,6 +10,7 @@ import msgspec
 
 from ..messages import Channel, Event, Finding, ModelReplied
 from ..thresholds import Thresholds
+from .detector import When
 from .round import Ring, Round
 
 STEP = 48
@@ -325,6 +326,7 @@ class Chants:
     """Replies in a row that were cut because they chanted. Any other reply ends the streak."""
 
     name = "chant"
+    when: When = "never"
     __slots__ = ("_count", "_onset")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ..fingerprint import error_signature
 from ..messages import Finding
+from .detector import When
 from .failing import Erring
 from .round import Pair, Ring, Round
 
@@ -25,14 +26,16 @@ class Complaint(Erring):
     goes on failing between edits is ordinary work."""
 
     name = "complaint"
+    when: When = "always"
     __slots__ = ("_said",)
-    hears_results = True
-    _said: dict[str, str | None]
+    _said: dict[str, str]
     """What the results of this round complain of."""
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
-        self._said = {} if round.wide else {pair.call_id: _complaint(pair) for pair in round.pairs}
-        if not self._streaks and not any(self._said.values()):
+        if round.wide:
+            return ()
+        self._said = {pair.call_id: said for pair in round.pairs if (said := _complaint(pair)) is not None}
+        if not self._said and not self._streaks:
             return ()
         return super().round(round, ring)
 

@@ -19,12 +19,14 @@ class Cycle:
     """
 
     name = "cycle"
-    __slots__ = ("_any", "_matched", "_onsets", "_rounds")
+    __slots__ = ("_any", "_matched", "_onsets", "_rounds", "_same")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._rounds: list[Trace] = []
         self._matched = [0] * PERIODS.stop
         self._onsets = [0] * PERIODS.stop
+        self._same = 0
+        """Rounds in a row that are equal."""
         self._any = False
         """Whether any period matches."""
 
@@ -36,6 +38,9 @@ class Cycle:
         if round.novel and not round.wide:  # like none before
             if self._any:
                 self._matched, self._any = [0] * PERIODS.stop, False
+            return ()
+        self._same = self._same + 1 if len(rounds) > 1 and rounds[-2].fingerprint == fingerprint else 0
+        if self._same >= PERIODS.stop:  # one round over and over is no cycle
             return ()
         found: Finding | None = None
         for period in PERIODS:

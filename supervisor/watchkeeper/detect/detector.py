@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from ..messages import Finding
 from ..thresholds import Thresholds
 from .round import Ring, Round
+
+When = Literal["always", "known", "trouble", "polls", "never"]
+"""When a detector is asked about a round: always; if anything in it is known or moved; if a call failed or did not run,
+or the detector is ``busy``; if it holds a poll, or the detector is ``busy``; never (it hears other facts)."""
 
 
 @runtime_checkable
@@ -17,8 +21,9 @@ class Detector(Protocol):
     ``round`` is called when the calls of a turn all have their results, and returns findings. A new user message makes
     a new detector. One that raises is switched off with a fact; the run goes on.
 
-    Two attributes may be there beside: ``folds``, by kind of fact what takes one of its context and returns findings;
-    and ``steps`` (:class:`Steps`), at which counts its findings become a nudge, a block, a stop.
+    Some attributes may be there beside: ``when`` it is asked (:data:`When`) and, for that, whether it is ``busy``;
+    ``folds``, by kind of fact what takes one of its context and returns findings; and ``steps`` (:class:`Steps`), at
+    which counts its findings become a nudge, a block, a stop.
     """
 
     name: str

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..messages import Finding
 from ..thresholds import Thresholds
+from .detector import When
 from .round import Pair, Ring, Round
 
 REMEMBERED = 16
@@ -22,18 +23,19 @@ class Failing:
     """
 
     name = "failing"
+    when: When = "trouble"
     __slots__ = ("_in_any_way", "_streaks")
-    hears_results = False
-    """Whether it looks at calls that did not fail."""
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._in_any_way = thresholds.failing_in_any_way
         self._streaks: dict[str, _Streak] = {}
 
+    @property
+    def busy(self) -> bool:
+        return bool(self._streaks)
+
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         streaks = self._streaks
-        if not streaks and not round.troubled and not self.hears_results:
-            return ()
         tools: dict[str, list[Pair]] = {}
         for pair in round.pairs:
             if self.signature(pair) is not None or pair.tool in streaks:

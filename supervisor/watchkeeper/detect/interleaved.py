@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..messages import Finding
 from ..thresholds import PERIODS, Thresholds
 from .cycle import found_in
+from .detector import When
 from .round import Ring, Round, Trace
 
 FRESH = 5
@@ -22,29 +23,29 @@ class Interleaved:
     """
 
     name = "interleaved"
-    __slots__ = ("_fresh", "_known", "_matched", "_noise", "_onsets")
+    when: When = "known"
+    __slots__ = ("_known", "_last", "_matched", "_noise", "_onsets")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._known: list[Trace] = []
         self._matched = [0] * PERIODS.stop
         self._onsets = [0] * PERIODS.stop
-        self._fresh = 0
-        self._noise = 0
+        self._last = 0
+        """The number of the last round that was known."""
+        self._noise = False
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
-        known, matched = self._known, self._matched
+        fresh = ring.rounds - self._last - 1
+        if round.moved or fresh > FRESH:
+            self._known, self._matched, self._noise = [], [0] * PERIODS.stop, False
         if round.novel:
-            self._fresh += 1
-            self._noise += 1
-            if (self._fresh > FRESH or round.moved) and known:
-                self._known, self._matched = [], [0] * PERIODS.stop
             return ()
-        self._fresh = 0
+        self._last = ring.rounds
         trace = round.traced()
         if trace.poll:
             return ()
-        if not known:
-            self._noise = 0
+        known, matched = self._known, self._matched
+        self._noise = bool(known) and (self._noise or fresh > 0)
         known.append(trace)
         if len(known) > PERIODS.stop:
             del known[0]

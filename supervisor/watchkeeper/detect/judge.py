@@ -32,7 +32,7 @@ from .churn import Churn
 from .compaction import Compaction
 from .complaint import Complaint
 from .cycle import Cycle
-from .detector import Detector, Factory, RunDetector, RunFactory
+from .detector import Detector, Factory, RunDetector, RunFactory, When
 from .equal import Equal
 from .equal_any import EqualAny
 from .failing import Erring, Failing
@@ -87,6 +87,7 @@ class _Desk:
         self.ring = Ring(window)
         self.detectors = detectors
         self.folds = _folds_of(detectors)
+        self.asked: list[tuple[Any, When]] = [(one, getattr(one, "when", "always")) for one in detectors]
         self.blocked: set[str] = set()
         """Keys of calls that a verdict has blocked."""
         self.expected = 0
@@ -259,7 +260,8 @@ class Judge:
         if len(ended) > 1:
             ended.sort(key=_slot)
         few = len(ended) <= FEW
-        pairs = [pair for pair in (self._pair(one, desk.ring, few) for one in ended) if pair is not None]
+        made = [self._pair(one, desk.ring, few) for one in ended]
+        pairs = [pair for pair in made if pair is not None]
         if not pairs:
             return None
         whole = Round(pairs, len(ended))
@@ -269,8 +271,15 @@ class Judge:
         if self._failed:
             judged.failed, self._failed = self._failed, []
         found: list[tuple[str, list[Finding]]] = []
-        for detector in desk.detectors:
-            self._ask(detector.name, found, judged, detector.round, whole, desk.ring)
+        known = whole.moved or whole.wide or not whole.novel
+        for detector, when in desk.asked:
+            if (
+                when == "always"
+                or (when == "known" and known)
+                or (when == "trouble" and (whole.troubled or detector.busy))
+                or (when == "polls" and (whole.polls or detector.busy))
+            ):
+                self._ask(detector.name, found, judged, detector.round, whole, desk.ring)
         for wide in self._of_run:
             self._ask(wide.name, found, judged, wide.round, whole, desk.ring, context)
         if found:

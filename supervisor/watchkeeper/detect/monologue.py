@@ -9,13 +9,14 @@ from typing import Any
 from ..messages import Event, Finding, ModelReplied, UserMessage
 from ..thresholds import Thresholds
 from .alike import stem
+from .detector import When
 from .round import Ring, Round
 
 LONG = 100
 """Characters from which a text before calls is a thought; shorter ones ("Let me look at the next one.") are phrases."""
 WORDS = 8
 """Different words that make a thought; fewer are filling."""
-LOOKED_AT = 4000
+LOOKED_AT = 600
 """Characters of a text that are compared."""
 KNOWN = 1000
 """Words that are remembered of like thoughts."""
@@ -108,6 +109,7 @@ class Thoughts:
     """
 
     name = "thoughts"
+    when: When = "never"
     __slots__ = ("_known", "_number", "_onset", "_thought", "count")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..messages import Finding
 from ..thresholds import Thresholds
+from .detector import When
 from .round import Pair, Ring, Round
 
 REMEMBERED = 16
@@ -21,11 +22,16 @@ class Poll:
     """
 
     name = "poll"
+    when: When = "polls"
     __slots__ = ("_patience", "_streaks")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._patience = thresholds.poll_patience
         self._streaks: dict[str, _Streak] = {}
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._streaks)
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         findings = []

@@ -6,7 +6,7 @@ import re
 
 from .alike import alike, is_fruitless, is_telling
 from .arguments import parts_of, spelling
-from .volatile import CHANGES, NEWS, Change, Drift, changes, plain
+from .volatile import CHANGES, NEWS, Change, Drift, changes, masked, plain
 
 KEPT = 10
 """Calls that are kept: more than the longest period. The texts are most of what the watchdog holds of a run."""
@@ -55,7 +55,7 @@ class Seen:
         self.near = False
         """Whether the call is an earlier one put differently: alike, and with the same result."""
         self.length = -1
-        self.spelled = ""
+        self.spelled = 0
         self.varied = False
         """Whether it came with other arguments too."""
         self.head = self.tail = self.end = ""
@@ -68,7 +68,7 @@ class Recent:
     def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
         """By the key that a call is known by."""
-        self._spelled: dict[str, str] = {}
+        self._spelled: dict[int, str] = {}
         """By tool and arguments, in one spelling and without volatile parts: that key."""
         self._answers: dict[str, str | None] = {}
         """By tool: its one answer so far, or None if it had several."""
@@ -86,20 +86,20 @@ class Recent:
     def spelled(self, key: str) -> str | None:
         """What the calls that are known by a key have in common, if they are not all equal."""
         seen = self._seen.get(key)
-        return seen.spelled if seen is not None and seen.varied else None
+        return spelling(seen.tool, seen.arguments) if seen is not None and seen.varied and seen.arguments else None
 
     def known(self, tool: str, key: str, arguments: str) -> str:
         """What a call that did not run is known by."""
         if key in self._seen or len(arguments) > ARGUMENTS_KEPT or not self._seen:
             return key
-        return self._spelled.get(spelling(tool, arguments), key)
+        return self._spelled.get(hash((tool, *map(masked, parts_of(arguments)))), key)
 
     def recognise(self, tool: str, key: str, arguments: str, digest: str, content: str) -> Seen:
         """Note a call with its result; its ``key`` and ``result`` are those of an earlier one that is the same."""
         seen = self._seen.pop(key, None)
         if seen is None:
             short = len(arguments) <= ARGUMENTS_KEPT
-            spelled = spelling(tool, arguments) if short else key
+            spelled = hash((tool, *map(masked, parts_of(arguments)))) if short else hash(key)
             known = self._spelled.get(spelled)
             seen = self._seen.pop(known, None) if known is not None else None
             if seen is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..messages import Finding
 from ..thresholds import Thresholds
+from .detector import When
 from .round import Ring, Round
 
 REMEMBERED = 8
@@ -23,18 +24,18 @@ class Recurring:
     """
 
     name = "recurring"
-    __slots__ = ("_rounds", "_steps", "_streaks")
+    when: When = "known"
+    __slots__ = ("_steps", "_streaks")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.recurring
-        self._rounds = 0
         self._streaks: dict[int, tuple[int, int, int]] = {}
         """By pair: how often it came, when first, and in which round last. The latest last."""
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
-        self._rounds += 1
         if round.wide:
             return ()
+        now = ring.rounds
         streaks, found = self._streaks, list[Finding]()
         if round.moved:
             streaks.clear()
@@ -42,13 +43,13 @@ class Recurring:
             if pair.novel or pair.poll or not pair.telling:  # one that has drifted is novel
                 continue
             both = pair.id
-            count, onset, last = streaks.pop(both, (1, pair.n, self._rounds))
-            if self._rounds - last > APART:
+            count, onset, last = streaks.pop(both, (1, pair.n, now))
+            if now - last > APART:
                 count, onset = 1, pair.n
-            streaks[both] = count + 1, onset, self._rounds
+            streaks[both] = count + 1, onset, now
             if len(streaks) > REMEMBERED:
                 streaks.pop(next(iter(streaks)))
-            if self._steps.tells(count + 1) and last < self._rounds - 1:  # those in a row are not judged here
+            if self._steps.tells(count + 1) and last < now - 1:  # those in a row are not judged here
                 found.append(
                     Finding(
                         detector=self.name,

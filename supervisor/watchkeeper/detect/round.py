@@ -77,41 +77,52 @@ class Trace:
     __slots__ = ("calls", "fingerprint", "keys", "n", "poll", "telling", "tool")
 
     def __init__(self, round: Round) -> None:
-        pairs = round.pairs[:SHOWN]
         self.fingerprint = round.fingerprint
-        self.n = round.first.n
-        self.tool = round.first.tool
-        self.keys = tuple(pair.key for pair in pairs)
-        self.calls = tuple(pair.call_id for pair in pairs)
-        self.poll = any(pair.poll for pair in round.pairs)
-        self.telling = any(pair.telling for pair in pairs)
+        first = round.first
+        self.n, self.tool = first.n, first.tool
+        pairs = round.pairs[:SHOWN]
+        if len(pairs) == 1:
+            self.keys: tuple[str, ...] = (first.key,)
+            self.calls: tuple[str, ...] = (first.call_id,)
+            self.poll, self.telling = first.poll, first.telling
+        else:
+            self.keys = tuple([pair.key for pair in pairs])
+            self.calls = tuple([pair.call_id for pair in pairs])
+            self.poll = any([pair.poll for pair in round.pairs])
+            self.telling = any([pair.telling for pair in pairs])
 
 
 class Round:
     """The calls of one turn, in slot order. Equal pairs in one round are one piece of evidence, not several."""
 
-    __slots__ = ("calls", "fingerprint", "first", "moved", "novel", "pairs", "t", "trace", "troubled", "wide")
+    __slots__ = ("calls", "fingerprint", "first", "moved", "novel", "pairs", "polls", "t", "trace", "troubled", "wide")
 
     def __init__(self, pairs: list[Pair], calls: int = 0) -> None:
         self.calls = calls or len(pairs)
         """How many calls of it have ended, however alike."""
-        self.first = pairs[0]
+        self.first = first = pairs[0]
         self.t = pairs[-1].t
-        self.wide = len(pairs) > FEW
-        self.troubled = any(pair.kind != "finished" for pair in pairs)
-        """Whether any call of it failed or did not run."""
-        self.moved = not self.wide and any(pair.moved for pair in pairs)
-        """Whether a known call in it had another result: something goes on."""
-        self.trace: Trace | None = None
         self.novel = False
         """Whether any pair of it is new in this context."""
+        self.trace: Trace | None = None
         if len(pairs) == 1:
+            self.wide = False
+            self.troubled = first.kind != "finished"
+            """Whether any call of it failed or did not run."""
+            self.moved = first.moved
+            """Whether a known call in it had another result: something goes on."""
+            self.polls = first.poll
+            """Whether any call of it is judged by the patience of polls."""
             self.pairs = pairs
-            self.fingerprint = hash(self.first.both)
+            self.fingerprint = hash(first.both)
         else:
+            self.wide = len(pairs) > FEW
+            self.troubled = any([pair.kind != "finished" for pair in pairs])
+            self.moved = not self.wide and any([pair.moved for pair in pairs])
+            self.polls = any([pair.poll for pair in pairs])
             distinct = {pair.both: pair for pair in pairs}
             self.pairs = list(distinct.values())
-            self.fingerprint = hash(frozenset(distinct) if len(distinct) > 1 else self.first.both)
+            self.fingerprint = hash(frozenset(distinct) if len(distinct) > 1 else first.both)
 
     def traced(self) -> Trace:
         """What is kept of it; made once for all who keep it."""
@@ -132,9 +143,12 @@ class Ring:
         self._results: dict[str, str] = {}
         """Results of wide fan-outs, of which the recent calls hold nothing."""
         self.recent = Recent()
+        self.rounds = 0
+        """How many there have been."""
 
     def add(self, round: Round) -> None:
         """Note a round; says of each pair whether it is new."""
+        self.rounds += 1
         ring, pairs = self._pairs, round.pairs
         for pair in pairs:
             pair.id = hash((pair.key, pair.result))

@@ -11,10 +11,12 @@ from .alike import TELLING
 from .bloom import Bloom
 from .round import Pair, Ring, Round
 
-LINES = 3
-"""Lines of a result that are remembered, at its beginning and at its end each."""
-EDGE = 2000
-"""Characters at either end of a result in which these lines are looked for."""
+EDGE = 8000
+"""Characters of a result that are looked at."""
+LINES = 24
+"""Lines of them that are looked at."""
+ENOUGH = 4
+"""New lines of a result that are remembered."""
 LINES_KEPT = 200
 """Lines and words that are remembered before the older ones are forgotten."""
 WORDS = 8
@@ -56,7 +58,7 @@ class Stale:
         first, before = round.first, self._before
         self._before = round.fingerprint
         # One round over and over is judged as such, a wait by its patience.
-        if None in told or before == round.fingerprint or any(pair.poll for pair in round.pairs):
+        if None in told or before == round.fingerprint or round.polls:
             return ()
         if not self._count:
             self._onset, self._most, self._calls, self._keys = first.n, 0, (), ()
@@ -93,14 +95,14 @@ class Stale:
         if not pair.novel:
             return None
         content, seen = pair.content, self._seen
-        head = content[:EDGE].split("\n", LINES)[:LINES]
-        if len(content) > EDGE or len(head) == LINES:
-            head += content[-EDGE:].rsplit("\n", LINES)[-LINES:]
-        new = False
-        for line in head:
+        new = 0
+        lines = content[:EDGE].split("\n")
+        for line in lines[:: len(lines) // LINES + 1]:  # from all over it: its beginning may be a heading each time
             bare = line.strip()
             if len(bare) > 3 and not seen.add(hash(bare)):
-                new = True
+                new += 1
+                if new == ENOUGH:  # what is not remembered will be news once more
+                    break
         if new:
             return True
         words = [word for word in _WORD.findall(pair.arguments[:EDGE])[:WORDS] if not seen.add(hash(word))]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ..messages import Finding
 from ..thresholds import Thresholds
+from .detector import When
 from .round import Pair, Ring, Round
 
 _UNKNOWN = re.compile(
@@ -20,12 +21,17 @@ class TurnedAway:
     """Rounds in a row in which no call ran: all were of unknown tools, denied or refused, whichever they were."""
 
     name = "turned_away"
+    when: When = "trouble"
     __slots__ = ("_calls", "_count", "_onset")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._count = 0
         self._onset = 0
         self._calls: tuple[str, ...] = ()
+
+    @property
+    def busy(self) -> bool:
+        return self._count > 0
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         if not round.troubled or not all(_is_turned_away(pair) for pair in round.pairs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 from .round import Pair
 
@@ -35,20 +36,32 @@ _EMPTY = re.compile(r'\{"(?:command|cmd|input|keystrokes)":"\s*"\}')
 _WAITER = re.compile(r"(?:^|[_.\-/])(?:sleep|wait|delay|pause)(?:$|[_.\-/])")
 
 
+@lru_cache(maxsize=256)
+def _acts(tool: str) -> bool:
+    return _ACTS.search(tool.lower()) is not None
+
+
+@lru_cache(maxsize=256)
+def _waits(tool: str) -> bool:
+    return _WAITER.search(tool.lower()) is not None
+
+
 def is_going_on(pair: Pair) -> bool:
     """Whether a short result says that something is not finished yet."""
     if len(pair.content) > SHORT or pair.content.count("\n") > LINES or pair.signature is not None or not pair.ran:
         return False
     text = pair.content.lower()
-    return _GOING_ON.search(text) is not None and _OVER.search(text) is None and not _ACTS.search(pair.tool.lower())
+    return _GOING_ON.search(text) is not None and _OVER.search(text) is None and not _acts(pair.tool)
 
 
 def is_wait(pair: Pair) -> bool:
     """Whether a call waits: by the name of its tool, or by a command in its arguments."""
-    if _EMPTY.fullmatch(pair.arguments) is not None:  # an empty command goes on with what is running
+    if (
+        len(pair.arguments) < 32 and _EMPTY.fullmatch(pair.arguments) is not None
+    ):  # an empty command goes on with what is running
         return True
     shown = pair.arguments[:SHOWN].lower()
-    if _WAITER.search(pair.tool.lower()) is not None:
+    if _waits(pair.tool):
         return re.search(r"[1-9]", shown) is not None or not re.search(r"\d", shown)
     return ("sleep" in shown or "wait" in shown or "timeout" in shown) and _WAITING.search(shown) is not None
 
