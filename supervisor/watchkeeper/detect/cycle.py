@@ -35,7 +35,7 @@ class Cycle:
         rounds.append(round.traced())
         if len(rounds) > PERIODS.stop:
             del rounds[0]
-        if round.novel and not round.wide:  # like none before
+        if round.unseen and not round.wide:  # like none before
             if self._any:
                 self._matched, self._any = [0] * PERIODS.stop, False
             return ()

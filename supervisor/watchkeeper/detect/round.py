@@ -95,7 +95,20 @@ class Trace:
 class Round:
     """The calls of one turn, in slot order. Equal pairs in one round are one piece of evidence, not several."""
 
-    __slots__ = ("calls", "fingerprint", "first", "moved", "novel", "pairs", "polls", "t", "trace", "troubled", "wide")
+    __slots__ = (
+        "calls",
+        "fingerprint",
+        "first",
+        "moved",
+        "novel",
+        "pairs",
+        "polls",
+        "t",
+        "trace",
+        "troubled",
+        "unseen",
+        "wide",
+    )
 
     def __init__(self, pairs: list[Pair], calls: int = 0) -> None:
         self.calls = calls or len(pairs)
@@ -104,6 +117,8 @@ class Round:
         self.t = pairs[-1].t
         self.novel = False
         """Whether any pair of it is new in this context."""
+        self.unseen = False
+        """Whether any pair of it was never seen, not even with another number in it."""
         self.trace: Trace | None = None
         if len(pairs) == 1:
             self.wide = False
@@ -167,7 +182,9 @@ class Ring:
                 del self._results[next(iter(self._results))]
         else:
             for pair in pairs:
-                if not self._once.add(pair.id) or pair.drifted:
+                if not self._once.add(pair.id):
+                    pair.novel = round.novel = round.unseen = True
+                elif pair.drifted:  # perhaps it leads somewhere
                     pair.novel = round.novel = True
                 elif self._twice.add(pair.id):
                     pair.stale = True

@@ -27,6 +27,7 @@ _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
 _WORDS = re.compile(r"(?:[^\s,;(){}<>\"'`|?&]|(?<=\d),(?=\d))+|[(){}<>|]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?%?")
 """Without marks between thousands."""
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _DIGITS = re.compile(r"\d+")
 _RUNS_OF = re.compile(r"[^\W_]+")
 _SPINNERS = re.compile("[\u2800-\u28ff◐◓◑◒◴◷◶◵▁-▏⣾⣽⣻⢿⡿⣟⣯⣷]")
@@ -100,7 +101,7 @@ _ANSWERS = (
     "age at call conn connection counter cursor date duration elapsed etag since until expires hits host instance"
     " invocation iteration job latency pid pids port ports ppid ray receipt ref request retries runtime seed seq"
     " sequence served session sid span started stamp sys t0 took tick tid time uptime user real via worker thread"
-    " process msgid checksum csrf xcache cwd workdir"
+    " process msgid checksum csrf xcache cwd workdir cpu mem memory memavailable memfree rss vsz heap load loadavg"
 )
 
 
@@ -303,6 +304,7 @@ def _change(place: tuple[int, int], one: str, other: str) -> Change | None:
     """A change of numbers or ids; None for one of words, which is news. So is a move of one part of a whole (3/24)."""
     if _FRACTION.fullmatch(one.strip("[]().:")) or _FRACTION.fullmatch(other.strip("[]().:")):
         return None
+    one, other = _THOUSANDS.sub("", one), _THOUSANDS.sub("", other)
     if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other) and max(len(one), len(other)) < 18:
         return Change(place, float(one.rstrip("%")), float(other.rstrip("%")))
     left, right = _RUNS_OF.findall(one), _RUNS_OF.findall(other)
