@@ -35,6 +35,20 @@ LAYERS = tuple(
     )
 )
 
+# The same for the modules of detect/: what reads texts, the calls as they are compared, detectors, and who asks them.
+DETECTION = tuple(
+    frozenset(names.split())
+    for names in (
+        "alike arguments bloom spent stepline volatile",
+        "recent",
+        "round",
+        "detector waiting",
+        "badarguments breaker chant churn compaction complaint cycle equal equal_any failing fruitless handover"
+        " interleaved monologue poll recurring silence similar stale turnedaway volume",
+        "judge",
+    )
+)
+
 # Decide without waiting, act afterwards: these decide.
 PURE = {
     *("admission", "arguments", "budget", "decisions", "detect", "fingerprint", "fitting", "guards", "history"),
@@ -137,6 +151,24 @@ def test_imports_go_one_way() -> None:
             target = ours(found.target)
             if unit(module) and target and found.runs and layer(target) > layer(module):
                 wrong.append(f"{where(path, found.line)}: {module} may not import {target}")
+    assert not wrong, "\n".join(dict.fromkeys(wrong))
+
+
+def test_every_module_of_detection_has_one_layer() -> None:
+    names = [path.stem for path in (RUNTIME / "detect").glob("*.py") if path.stem != "__init__"]
+    assert sorted(names) == sorted(name for layer in DETECTION for name in layer)
+
+
+def test_imports_of_detection_go_one_way() -> None:
+    layers = {name: number for number, names in enumerate(DETECTION) for name in names}
+    wrong = []
+    for module, path in modules(RUNTIME / "detect").items():
+        for found in imports(f"watchkeeper.{module}", path):
+            target = ours(found.target)
+            if target and target.startswith("watchkeeper.detect.") and found.runs:
+                name, other = module.rpartition(".")[2], target.rpartition(".")[2]
+                if layers[other] > layers[name]:
+                    wrong.append(f"{where(path, found.line)}: {name} may not import {other}")
     assert not wrong, "\n".join(dict.fromkeys(wrong))
 
 

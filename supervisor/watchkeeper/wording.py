@@ -193,41 +193,21 @@ class Wording:
 
     def verdict(self, action: Action, finding: Finding, more: int = 0) -> Told:
         """``more``: how many other calls of the same turn it is true of as well."""
-        if finding.detector == "failing":
-            happened = f"{named(finding.tool)} has failed in the same way {finding.count} times in a row."
-        elif finding.detector == "arguments":
-            happened = f"The arguments for {named(finding.tool)} have not fitted {finding.count} times in a row."
-        elif finding.detector == "cycle":
-            happened = f"You have gone round the same circle {finding.count} times: {bounded(finding.tool, 300)}."
-        elif finding.detector == "poll":
-            happened = f"{named(finding.tool)} has given the same answer {finding.count} times."
-        elif finding.detector == "equal_any":
-            happened = f"You have made the very same call of {named(finding.tool)} {finding.count} times in a row."
-        elif finding.detector == "silence":
-            happened = f"The run has been silent: {bounded(finding.pattern, 200)}."
-        elif finding.detector == "handover" and finding.tool:
-            happened = (
-                f"The same task has been given to {named(finding.tool)} {finding.count} times, and each time it did "
-                "the very same work."
-            )
-        elif finding.detector == "volume":
-            happened = f"This run has grown very long: {bounded(finding.pattern, 200)} ({finding.count} %)."
-        elif finding.detector == "chant":
-            happened = f"{finding.count} replies in a row went round and round in the same words and were cut off."
-        elif finding.detector == "monologue":
-            happened = f"You have said nearly the same {finding.count} times without calling a tool."
-        elif finding.detector == "thoughts":
-            happened = f"Your last {finding.count} thoughts were nearly the same."
-        elif finding.detector == "compaction":
-            happened = f"The conversation was shortened {finding.count} times, and nothing new was found in between."
-        elif finding.detector in ("equal", "breaker"):
-            happened = f"The same call of {named(finding.tool)} has given the same result {finding.count} times."
-        else:
-            happened = f"This has come {finding.count} times: {bounded(finding.pattern, 200)}."
+        happened = self._happened(finding)
         if more:
             happened += f" So {'has' if more == 1 else 'have'} {_count(more, 'other call')} of that turn."
         known = f"The result is known: {bounded(finding.known, 400)}" if finding.known else "Nothing new came of it."
         return Told(happened, known, self._advice(action, finding))
+
+    def _happened(self, finding: Finding) -> str:
+        detector, count = finding.detector, finding.count
+        if detector == "handover" and not finding.tool:  # agents in a circle, not one sub-task again and again
+            detector = ""
+        told = _HAPPENED.get(detector)
+        if told is None:
+            return f"This has come {count} times: {bounded(finding.pattern, 200)}."
+        tool = bounded(finding.tool, 300) if "cycle" in finding.pattern else named(finding.tool)
+        return told.format(tool=tool, n=count, pattern=bounded(finding.pattern, 200))
 
     def _advice(self, action: Action, finding: Finding) -> str:
         if action == "stop":
@@ -237,22 +217,15 @@ class Wording:
                 "The run was held here for a person to look at, and they let it go on. Change your approach, or give "
                 "your best answer and say what is missing."
             )
-        if finding.detector == "volume":
-            return "Converge: finish what matters most and answer, or say what is in the way."
-        if finding.detector in ("monologue", "thoughts"):
-            return "Do the next step with a tool call, or give your final answer and say what stands in the way."
-        if finding.detector == "compaction":
-            return "Write down what you know in a few sentences, then do one small part, or answer from what is known."
-        if finding.detector in ("poll", "equal_any"):
-            return "If you are waiting for something, wait once, with a deadline; otherwise go on with what is known."
+        told = _NEXT.get(finding.detector)
+        if told is not None and (action == "nudge" or finding.detector in _NEXT_ALWAYS):
+            return told
         if action == "block" and any(key.startswith("tool:") for key in finding.keys):
             return (
                 f"{finding.tool} is blocked for now. Go another way, or give your best answer and say what is missing."
             )
         if action == "block":
             return "That call is blocked from now on. Go another way, or give your best answer and say what is missing."
-        if finding.detector == "arguments":
-            return "Look at the parameters that the error lists and send exactly those, or do without the tool."
         return (
             "Calling it again will not change that. Change your approach: another tool, other arguments, or your best "
             "answer from what is known, saying what is missing."
@@ -387,3 +360,55 @@ _SENTENCES: dict[tuple[str, str], str] = {
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+_HAPPENED = {
+    "equal": "The same call of {tool} has given the same result {n} times.",
+    "breaker": "The same call of {tool} has given the same result {n} times.",
+    "equal_any": "You have made the very same call of {tool} {n} times in a row.",
+    "poll": "{tool} has given the same answer {n} times.",
+    "cycle": "You have gone round the same circle {n} times: {tool}.",
+    "interleaved": "You have gone round the same circle {n} times, with a few other calls in between: {tool}.",
+    "recurring": "The same call of {tool} has come back {n} times with the same result, whatever you did in between.",
+    "stale": "{n} rounds have brought nothing new: their calls and what they found were all known before.",
+    "similar": "{n} calls of {tool} asked the same in other words and had the same result.",
+    "fruitless": "{tool} has found nothing {n} times in a row, wherever you looked.",
+    "churn": "You have changed the same thing with {tool} {n} times in a row without a look at what came of it.",
+    "failing": "{tool} has failed in the same way {n} times in a row.",
+    "erring": "{tool} has failed with errors of one kind {n} times in a row.",
+    "complaint": "The last {n} results of {tool} end in errors of one kind.",
+    "arguments": "The arguments for {tool} have not fitted {n} times in a row.",
+    "turned_away": "In the last {n} rounds no call could run: they asked for tools that are unknown or not allowed.",
+    "silence": "The run has been silent: {pattern}.",
+    "handover": "The same task has been given to {tool} {n} times, and each time it did the very same work.",
+    "volume": "This run has grown very long: {pattern} ({n} %).",
+    "chant": "{n} replies in a row went round and round in the same words and were cut off.",
+    "monologue": "You have said nearly the same {n} times without calling a tool.",
+    "thoughts": "Your last {n} thoughts were nearly the same.",
+    "compaction": "The conversation was shortened {n} times, and nothing new was found in between.",
+}
+"""What happened, by detector."""
+
+_WAIT = "If you are waiting for something, wait once, with a deadline; otherwise go on with what is known."
+_ACT = "Do the next step with a tool call, or give your final answer and say what stands in the way."
+_MEND = "Read the error, mend its cause, and only then call it again; or go another way and say what did not work."
+_NEXT = {
+    "poll": _WAIT,
+    "equal_any": _WAIT,
+    "monologue": _ACT,
+    "thoughts": _ACT,
+    "erring": _MEND,
+    "complaint": _MEND,
+    "arguments": "Look at the parameters that the error lists and send exactly those, or do without the tool.",
+    "recurring": "It will say the same until what it depends on has changed. Find out why, or leave it until then.",
+    "stale": "Say what you know and what is missing, then do something that you have not done yet, or answer.",
+    "similar": "Other words will not change it. Ask something else, look elsewhere, or say that it could not be found.",
+    "fruitless": "It may not be there. Look in another place or with another tool, or say what you did not find.",
+    "churn": "Read or test what you have changed before you change it again.",
+    "turned_away": "Use the tools that you have been given, or answer from what is known and say what is missing.",
+    "volume": "Converge: finish what matters most and answer, or say what is in the way.",
+    "compaction": "Write down what you know in a few sentences, then do one small part, or answer from what is known.",
+}
+"""What to do next after a nudge, by detector where it is more than to stop calling it."""
+_NEXT_ALWAYS = frozenset(("poll", "equal_any", "monologue", "thoughts", "volume", "compaction"))
+"""Detectors whose advice stands beside a block, too."""

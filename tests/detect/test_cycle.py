@@ -24,7 +24,7 @@ def different(period: int) -> list[Did]:
 
 @pytest.mark.parametrize("period", PERIODS)
 def test_every_period_to_the_exact_lap(period: int) -> None:
-    watched = Watched()
+    watched = Watched(only="cycle")
     assert laps(watched, different(period), 6) == {
         (3, period): [("nudge", "cycle")],
         (4, period): [("block", "cycle")],
@@ -36,13 +36,22 @@ def test_every_period_to_the_exact_lap(period: int) -> None:
 
 def test_the_periods_that_are_looked_for() -> None:
     assert list(PERIODS) == [2, 3, 4, 5, 6, 7, 8]
-    assert laps(Watched(), different(9), 6) == {}
+    assert laps(Watched(only="cycle"), different(9), 6) == {}
+
+
+@pytest.mark.parametrize("period", PERIODS)
+def test_whoever_speaks_first_it_is_told_within_three_laps_and_stopped_within_five(period: int) -> None:
+    """In a long lap there are enough rounds without news for another detector to speak before."""
+    said = laps(Watched(), different(period), 6)
+    assert "nudge" in {action for (lap, _), what in said.items() if lap <= 3 for action, _ in what}
+    assert "stop" in {action for (lap, _), what in said.items() if lap <= 5 for action, _ in what}
+    assert not any(lap < 2 for lap, _ in said)
 
 
 @pytest.mark.parametrize("before", range(5))
 @pytest.mark.parametrize("period", PERIODS)
 def test_what_came_before_does_not_matter(period: int, before: int) -> None:
-    watched = Watched()
+    watched = Watched(only="cycle")
     for number in range(before):
         watched.turn(Did("other", str(number)))
     assert list(laps(watched, different(period), 5)) == [(3, period), (4, period), (5, period)]
@@ -50,7 +59,7 @@ def test_what_came_before_does_not_matter(period: int, before: int) -> None:
 
 @pytest.mark.parametrize("cut", range(3))
 def test_a_cycle_with_a_repetition_in_it_is_found_wherever_it_is_cut(cut: int) -> None:
-    watched = Watched()
+    watched = Watched(only="cycle")
     pattern = ["a", "a", "b"]
     calls = [Did(arguments=name) for name in pattern[cut:] + pattern[:cut]]
     assert list(laps(watched, calls, 5).values()) == [[("nudge", "cycle")], [("block", "cycle")], [("stop", "cycle")]]
@@ -74,7 +83,7 @@ def test_read_edit_test_with_equal_results() -> None:
 
 
 def test_the_smallest_period_is_named() -> None:
-    watched = Watched()
+    watched = Watched(only="cycle")
     laps(watched, different(2), 4)
     assert {verdict.finding.pattern for verdict in watched.verdicts} == {"cycle of 2"}
 
@@ -93,14 +102,14 @@ def test_a_result_that_changes_in_each_lap_may_be_progress() -> None:
 
 
 def test_a_lap_that_differs_begins_anew() -> None:
-    watched = Watched()
+    watched = Watched(only="cycle")
     assert laps(watched, different(3), 2) == {}
     assert watched.turn(Did("other")) == []
     assert list(laps(watched, different(3), 3)) == [(3, 3)]
 
 
 def test_a_cycle_of_turns_with_several_calls() -> None:
-    watched = Watched()
+    watched = Watched(only="cycle")
     said = {}
     for lap in range(1, 6):
         said[lap, 1] = watched.turn(Did("look", "a"), Did("look", "b"))
@@ -113,7 +122,7 @@ def test_a_cycle_of_turns_with_several_calls() -> None:
 
 
 def test_the_order_within_a_turn_is_none() -> None:
-    watched = Watched()
+    watched = Watched(only="cycle")
     one, other = (Did("look", "a"), Did("look", "b")), Did("read")
     for lap in range(1, 4):
         watched.turn(*(one if lap % 2 else one[::-1]))
@@ -122,7 +131,7 @@ def test_the_order_within_a_turn_is_none() -> None:
 
 
 def test_refused_calls_go_on_counting() -> None:
-    watched = Watched()
+    watched = Watched(only="cycle")
     laps(watched, different(2), 4)
     blocked = [refused("block", arguments=str(place), text=f"blocked {place}") for place in range(2)]
     assert laps(watched, blocked, 1) == {(1, 2): [("stop", "cycle")]}
@@ -130,12 +139,12 @@ def test_refused_calls_go_on_counting() -> None:
 
 def test_a_poll_and_the_wait_between_are_left_to_the_patience_of_the_poll() -> None:
     """POLL-02: this is how one polls."""
-    watched = Watched(polls=("status",))
+    watched = Watched(polls=("status",))  # of all detectors
     assert laps(watched, [Did("status", content="running"), Did("sleep", "30", "slept")], 8) == {}
 
 
 def test_the_finding_rests_on_the_calls_of_the_last_lap() -> None:
-    watched = Watched()
+    watched = Watched(only="cycle")
     laps(watched, different(2), 4)
     nudge, block = (verdict.finding for verdict in watched.verdicts)
     assert nudge.calls == ("c5", "c6")
@@ -145,7 +154,7 @@ def test_the_finding_rests_on_the_calls_of_the_last_lap() -> None:
 
 
 def test_a_cycle_of_huge_turns_is_named_in_bounds() -> None:
-    watched = Watched()
+    watched = Watched(only="cycle")
     big = [Did("look", str(number)) for number in range(200)]
     for _ in range(3):
         watched.turn(*big)
@@ -155,7 +164,7 @@ def test_a_cycle_of_huge_turns_is_named_in_bounds() -> None:
 
 
 def test_a_new_cycle_climbs_anew() -> None:
-    watched = Watched()
+    watched = Watched(only="cycle")
     assert list(laps(watched, different(2), 4)) == [(3, 2), (4, 2)]
     watched.turn(Did("other"))
     watched.user()

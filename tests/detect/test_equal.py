@@ -1,4 +1,4 @@
-"""Equal calls: with equal results, and whatever the result."""
+"""Equal calls: with equal results, and whatever the result. What other detectors say of them is not looked at here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAME = {3: [("nudge", "equal")], 5: [("block", "equal")], 8: [("stop", "equal")]
 )
 def test_equal_call_and_result_to_the_exact_count(did: Did) -> None:
     """LOOP-01, LOOP-02: a success that says nothing new is no progress, like an error."""
-    assert Watched().turns(10, did) == SAME
+    assert Watched(only="equal equal_any").turns(10, did) == SAME
 
 
 def test_a_call_that_fails_in_the_same_way_is_told_once_a_step() -> None:
@@ -38,7 +38,7 @@ def test_a_call_that_fails_in_the_same_way_is_told_once_a_step() -> None:
 
 
 def test_the_verdict_names_the_calls_and_the_outcome() -> None:
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     watched.turns(3, Did(content="the answer"))
     (verdict,) = watched.verdicts
     finding = verdict.finding
@@ -51,14 +51,14 @@ def test_the_verdict_names_the_calls_and_the_outcome() -> None:
 
 def test_a_changed_result_begins_anew() -> None:
     """POLL-01: what changes may be progress."""
-    watched = Watched()
-    assert all(watched.turn(Did(content=f"running {n} %")) == [] for n in range(19))
+    watched = Watched(only="equal equal_any")
+    assert all(watched.turn(Did(content=f"{n} % of it")) == [] for n in range(19))
     assert watched.turns(2, Did(content="done")) == {1: [("nudge", "equal_any")]}
     assert watched.turn(Did(content="done")) == [("nudge", "equal")]
 
 
 def test_another_call_between_begins_anew() -> None:
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     for _ in range(2):
         assert watched.turns(2, Did()) == {}
         assert watched.turn(Did(arguments="b")) == []
@@ -67,20 +67,20 @@ def test_another_call_between_begins_anew() -> None:
 
 def test_a_parallel_fan_out_counts_once() -> None:
     """Eight equal calls in one turn are one piece of evidence, not eight."""
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     assert watched.turns(2, *[Did()] * 8) == {}
     assert watched.turn(*[Did()] * 8) == [("nudge", "equal")]
     assert watched.verdicts[0].finding.count == 3
 
 
 def test_a_call_among_others_in_its_turns_is_seen() -> None:
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     said = {n: watched.turn(Did(), Did(arguments=f"b{n}"), Did("read", "c", f"{n}")) for n in range(1, 9)}
     assert {number: what for number, what in said.items() if what} == SAME
 
 
 def test_two_calls_that_repeat_side_by_side_climb_side_by_side() -> None:
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     said = watched.turns(3, Did("look"), Did("read"))
     assert said == {3: [("nudge", "equal"), ("nudge", "equal")]}
     assert {verdict.finding.tool for verdict in watched.verdicts} == {"look", "read"}
@@ -88,14 +88,14 @@ def test_two_calls_that_repeat_side_by_side_climb_side_by_side() -> None:
 
 def test_the_order_of_the_ends_does_not_matter() -> None:
     calls = (Did("look"), Did("read", content="x"), failed("find"))
-    one, other = Watched(), Watched()
+    one, other = Watched(only="equal equal_any"), Watched(only="equal equal_any")
     for turn in range(8):
         assert one.turn(*calls) == other.turn(*calls, order=(2, 0, 1)), turn
 
 
 @pytest.mark.parametrize("by", ["block", "equal"])
 def test_our_own_refusals_count_as_equal_pairs(by: str) -> None:
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     watched.turns(3, Did(content="the answer"))
     said = {n: watched.turn(refused(by, text=f"refused for the {n}th time")) for n in range(4, 9)}
     assert {number: what for number, what in said.items() if what} == {5: SAME[5], 8: SAME[8]}
@@ -104,7 +104,7 @@ def test_our_own_refusals_count_as_equal_pairs(by: str) -> None:
 
 def test_a_result_from_memory_counts_as_an_equal_pair() -> None:
     """The duplicate guard answers in words of its own; the result is that of the first call."""
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     assert watched.turn(Did(content="the answer")) == []
     said = {
         n: watched.turn(
@@ -117,7 +117,7 @@ def test_a_result_from_memory_counts_as_an_equal_pair() -> None:
 
 
 def test_equal_reads_of_a_batch_that_share_a_result_are_one_pair() -> None:
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     said = {}
     for n in range(1, 9):
         content = "old" if n < 4 else "new"
@@ -136,13 +136,13 @@ def test_refusals_are_the_same_whatever_their_words() -> None:
         lambda n: refused("policy", text=f"not allowed {n}", error="denied", kind="denied"),
         lambda n: refused("unknown_tool", tool="made_up", text=f"no such tool {n}"),
     ):
-        watched = Watched()
+        watched = Watched(only="equal equal_any")
         said = {n: watched.turn(did(n)) for n in range(1, 9)}
         assert {number: what for number, what in said.items() if what} == SAME
 
 
 def test_a_refusal_that_does_not_repeat_what_is_known_is_another_result() -> None:
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     watched.turns(2, Did())
     assert watched.turn(refused("interval", error="too_soon")) == []
     assert watched.turns(3, Did()) == {3: [("nudge", "equal")]}
@@ -150,24 +150,24 @@ def test_a_refusal_that_does_not_repeat_what_is_known_is_another_result() -> Non
 
 def test_calls_that_never_ran_are_no_evidence() -> None:
     for kind in ("cancelled", "abandoned", "not_run"):
-        assert Watched().turns(10, Did(kind=kind)) == {}
+        assert Watched(only="equal equal_any").turns(10, Did(kind=kind)) == {}
 
 
 def test_what_a_tool_declares_as_its_result_is_compared() -> None:
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     said = {n: watched.turn(Did(content=f"at {n}: busy", result_key="busy")) for n in range(1, 9)}
     assert {number: what for number, what in said.items() if what} == SAME
 
 
 def test_a_user_message_makes_the_windows_fresh() -> None:
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     watched.turns(4, Did())
     watched.user()
     assert watched.turns(8, Did()) == SAME
 
 
 def test_contexts_are_apart() -> None:
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     for number in range(1, 9):
         for context in ("one", "two"):
             watched.context = context
@@ -175,12 +175,12 @@ def test_contexts_are_apart() -> None:
 
 
 def test_the_thresholds_are_the_callers() -> None:
-    watched = Watched(Thresholds(equal=Steps(6, None, 9)))
+    watched = Watched(Thresholds(equal=Steps(6, None, 9)), only="equal equal_any")
     assert watched.turns(10, Did()) == {6: [("nudge", "equal")], 9: [("stop", "equal")]}
 
 
 def test_an_episode_that_comes_again_climbs_anew() -> None:
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     assert watched.turns(5, Did()) == {3: SAME[3], 5: SAME[5]}
     assert watched.turn(Did(arguments="other")) == []
     watched.user()
@@ -192,7 +192,7 @@ def test_an_episode_that_comes_again_climbs_anew() -> None:
 
 def test_an_equal_call_with_any_result_has_a_much_higher_bar() -> None:
     """POLL-05: a clock that is read for ever."""
-    watched = Watched()
+    watched = Watched(only="equal equal_any")
     said = {n: watched.turn(Did(content=str(n))) for n in range(1, 62)}
     assert {number: what for number, what in said.items() if what} == {
         20: [("nudge", "equal_any")],
@@ -204,7 +204,7 @@ def test_an_equal_call_with_any_result_has_a_much_higher_bar() -> None:
 
 
 def test_another_call_between_begins_that_anew_too() -> None:
-    watched = Watched()
+    watched = Watched(only="equal_any")
     assert all(watched.turn(Did(content=str(n))) == [] for n in range(19))
     assert watched.turn(Did(arguments="b")) == []
     assert all(watched.turn(Did(content=str(n))) == [] for n in range(19))
@@ -215,7 +215,7 @@ def test_another_call_between_begins_that_anew_too() -> None:
 
 
 def test_it_begins_to_speak_at_its_least_step() -> None:
-    watched = Watched(Thresholds(equal_any=Steps(None, 5, 9)))
+    watched = Watched(Thresholds(equal_any=Steps(None, 5, 9)), only="equal equal_any")
     said = {n: watched.turn(Did(content=str(n))) for n in range(1, 10)}
     assert {number: what for number, what in said.items() if what} == {
         5: [("block", "equal_any")],
@@ -224,7 +224,7 @@ def test_it_begins_to_speak_at_its_least_step() -> None:
 
 
 def test_polls_are_left_alone_here() -> None:
-    watched = Watched(polls=("look",))
+    watched = Watched(polls=("look",), only="equal equal_any")
     assert watched.turns(61, Did()) == {}
     assert all(watched.turn(Did(content=str(n))) == [] for n in range(70))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from watched import Did, Watched, bad, failed, refused
 
+from watchkeeper.detect.failing import REMEMBERED
 from watchkeeper.thresholds import Steps, Thresholds
 
 FAILING = {3: [("nudge", "failing")], 5: [("block", "failing")], 8: [("stop", "failing")]}
+ERRING = {5: [("nudge", "erring")], 8: [("block", "erring")], 12: [("stop", "erring")]}
 
 
 def varied(number: int, **more: str) -> Did:
@@ -21,7 +23,7 @@ def play(watched: Watched, *turns: Did | tuple[Did, ...]) -> dict[int, list[tupl
 
 
 def test_one_signature_with_varied_arguments_to_the_exact_round() -> None:
-    watched = Watched()
+    watched = Watched(only="failing")
     assert play(watched, *(varied(n) for n in range(1, 11))) == FAILING
     stop = watched.verdicts[-1]
     assert (stop.reason, stop.finding.tool) == ("tool_failing", "look")
@@ -33,12 +35,37 @@ def test_one_signature_with_varied_arguments_to_the_exact_round() -> None:
     "texts",
     [
         [f"timeout after {n} ms" for n in range(10, 19)],
-        [f"no such file: /data/run{n}/x.csv" for n in range(9)],
-        [f"unknown key 'k{'x' * n}'" for n in range(9)],
+        [f"the server is busy (request_id: {n * 7919:08x}-{n})" for n in range(9)],
+        [f"it broke at 2026-03-01T12:{n:02}:00Z" for n in range(9)],
+        [f"it broke in /tmp/build_{n}{n}{n}{n}/out" for n in range(9)],
     ],
 )
-def test_what_varies_in_the_words_does_not_count(texts: list[str]) -> None:
-    assert play(Watched(), *(varied(n, text=text) for n, text in enumerate(texts))) == FAILING
+def test_what_is_volatile_in_an_error_does_not_count(texts: list[str]) -> None:
+    assert play(Watched(only="failing"), *(varied(n, text=text) for n, text in enumerate(texts))) == FAILING
+
+
+def test_what_an_error_repeats_of_the_arguments_does_not_count() -> None:
+    def missing(name: str) -> Did:
+        return failed(arguments=f'{{"path":"{name}"}}', text=f"there is no {name} here")
+
+    names = [
+        f"{word}/{word}_{word}.py" for word in ("alpha", "gamma", "delta", "theta", "kappa", "sigma", "omega", "zeta")
+    ]
+    assert play(Watched(only="failing"), *map(missing, names)) == FAILING
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"no such file: /data/run{n}/{'xyz'[n % 3]}.csv" for n in range(14)],
+        [f"unknown key '{word}'" for word in ("name", "age", "title", "place", "owner") * 3],
+        [f"line {n} of {100 - n} lines does not parse" for n in range(14)],
+    ],
+)
+def test_errors_of_one_kind_have_a_higher_bar(texts: list[str]) -> None:
+    """Each names another thing: it may be the next one of many that are mended one by one."""
+    assert play(Watched(only="failing"), *(varied(n, text=text) for n, text in enumerate(texts))) == {}
+    assert play(Watched(only="erring"), *(varied(n, text=text) for n, text in enumerate(texts))) == ERRING
 
 
 @pytest.mark.parametrize("status", ["500", "429"])
@@ -51,7 +78,7 @@ def test_equal_errors_of_a_server(status: str) -> None:
 
 def test_a_timeout_is_a_failure() -> None:
     dids = (Did(arguments=str(n), kind="timed_out", error="timeout", content="look did not end") for n in range(10))
-    assert play(Watched(), *dids) == FAILING
+    assert play(Watched(only="failing"), *dids) == FAILING
 
 
 @pytest.mark.parametrize(
@@ -63,24 +90,29 @@ def test_a_timeout_is_a_failure() -> None:
     ],
 )
 def test_not_found_and_a_bad_exit_are_results(did: Did) -> None:
-    watched = Watched()
+    watched = Watched(only="failing erring complaint")
     for number in range(30):
         did.arguments = str(number)
         assert watched.turn(did) == []
 
 
 def test_two_retries_of_a_transient_error_are_normal() -> None:
-    assert play(Watched(), varied(1), varied(2), Did(arguments="3"), varied(4), varied(5), Did(arguments="6")) == {}
+    assert (
+        play(
+            Watched(only="failing"), varied(1), varied(2), Did(arguments="3"), varied(4), varied(5), Did(arguments="6")
+        )
+        == {}
+    )
 
 
 def test_a_success_ends_the_streak() -> None:
-    watched = Watched()
+    watched = Watched(only="failing")
     assert play(watched, *(varied(n) for n in range(4)), Did(arguments="x")) == {3: [("nudge", "failing")]}
     assert play(watched, *(varied(n) for n in range(8))) == FAILING
 
 
 def test_another_error_begins_another_streak() -> None:
-    watched = Watched()
+    watched = Watched(only="failing")
     assert play(watched, varied(1), varied(2), *(varied(n, text="other words") for n in range(3, 11))) == {
         number + 2: what for number, what in FAILING.items()
     }
@@ -88,22 +120,22 @@ def test_another_error_begins_another_streak() -> None:
 
 
 def test_a_round_without_the_tool_changes_nothing() -> None:
-    watched = Watched()
+    watched = Watched(only="failing")
     turns = [did for n in range(1, 9) for did in (varied(n), Did("read", str(n)))]
     assert play(watched, *turns) == {2 * number - 1: what for number, what in FAILING.items()}
 
 
 def test_a_parallel_round_counts_once_and_only_if_all_of_it_failed() -> None:
-    watched = Watched()
+    watched = Watched(only="failing")
     assert play(watched, *((varied(10 * n), varied(10 * n + 1), varied(10 * n + 2)) for n in range(1, 9))) == FAILING
-    watched = Watched()
+    watched = Watched(only="failing")
     assert play(watched, *((varied(10 * n), Did(arguments=f"{n}")) for n in range(1, 20))) == {}
-    watched = Watched()
+    watched = Watched(only="failing")
     assert play(watched, *((varied(10 * n), varied(10 * n + 1, text="other")) for n in range(1, 20))) == {}
 
 
 def test_tools_are_apart() -> None:
-    watched = Watched()
+    watched = Watched(only="failing")
     said = play(watched, *((failed("a", str(n)), failed("b", str(n))) for n in range(1, 9)))
     assert {number: [action for action, _ in what] for number, what in said.items()} == {
         3: ["nudge", "nudge"],
@@ -114,7 +146,7 @@ def test_tools_are_apart() -> None:
 
 @pytest.mark.parametrize("by", ["block", "equal"])
 def test_our_blocks_go_on_counting(by: str) -> None:
-    watched = Watched()
+    watched = Watched(only="failing")
     assert play(watched, *(varied(n) for n in range(5))) == {3: FAILING[3], 5: FAILING[5]}
     assert play(watched, *(refused(by, arguments=f"new {n}") for n in range(3))) == {3: FAILING[8]}
 
@@ -132,59 +164,101 @@ def test_our_blocks_go_on_counting(by: str) -> None:
 )
 def test_what_did_not_run_says_nothing_about_the_tool(between: Did) -> None:
     """Neither counts nor resets."""
-    watched = Watched()
+    watched = Watched(only="failing")
     said = play(watched, *(did for n in range(1, 9) for did in (varied(n), between)))
     assert [number for number, what in said.items() if ("nudge", "failing") in what] == [5]
     assert [number for number, what in said.items() if ("stop", "failing") in what] == [15]
 
 
 def test_one_call_that_fails_is_blocked_and_not_the_whole_tool() -> None:
-    watched = Watched(Thresholds(equal=Steps()))
+    watched = Watched(only="failing")
     assert play(watched, *[failed()] * 5) == {3: FAILING[3], 5: FAILING[5]}
     assert watched.verdicts[-1].finding.keys == ("look a",)
 
 
 def test_a_tool_that_fails_at_last_with_other_arguments_is_told_once() -> None:
-    watched = Watched(Thresholds(equal=Steps()))
+    watched = Watched(only="failing")
     assert play(watched, failed(), failed(), failed(), *(varied(n) for n in range(4, 9))) == FAILING
 
 
 def test_a_user_message_begins_anew() -> None:
-    watched = Watched()
+    watched = Watched(only="failing")
     play(watched, *(varied(n) for n in range(7)))
     watched.user()
     assert play(watched, *(varied(n) for n in range(8))) == FAILING
 
 
 def test_whatever_the_error_where_a_profile_asks_for_it() -> None:
-    watched = Watched(Thresholds(failing=Steps(None, None, 3), failing_in_any_way=True))
+    watched = Watched(Thresholds(failing=Steps(None, None, 3), failing_in_any_way=True), only="failing")
     errors = [failed(arguments=str(n), error=name, text=name * 3) for n, name in enumerate(("ab", "cd", "ef"))]
     assert play(watched, *errors) == {3: [("stop", "failing")]}
-    watched = Watched(Thresholds(failing=Steps(None, None, 3), failing_in_any_way=True))
+    watched = Watched(Thresholds(failing=Steps(None, None, 3), failing_in_any_way=True), only="failing")
     assert play(watched, *errors[:2], Did(), *errors[:2]) == {}
 
 
 def test_the_least_step_is_the_second_failure() -> None:
-    watched = Watched(Thresholds(failing=Steps(2, 3, 4)))
+    watched = Watched(Thresholds(failing=Steps(2, 3, 4)), only="failing")
     assert play(watched, *(varied(n) for n in range(1, 6))) == {2: FAILING[3], 3: FAILING[5], 4: FAILING[8]}
 
 
 def test_the_memory_is_bounded_and_keeps_what_is_in_use() -> None:
-    watched = Watched()
+    watched = Watched(only="failing arguments")
     for number in range(300):
         watched.turn(failed(f"tool_{number}"), wrong(1, f"bad_{number}"))
-        if number % 40 == 0:
+        if number % 10 == 0:
             watched.turn(failed("look", str(number)), wrong(number, "read"))
-    streaks = {d.name: vars(d).get("_streaks") for d in watched.judge._desks["main"].detectors}
+    streaks = {d.name: getattr(d, "_streaks", None) for d in watched.judge._desks["main"].detectors}
     for name, tool in (("failing", "look"), ("arguments", "read")):
         found = streaks[name]
         assert found is not None
-        assert len(found) == 64
+        assert len(found) == REMEMBERED
         assert tool in found
     assert sorted(verdict.action for verdict in watched.verdicts) == ["block", "nudge", "nudge", "stop", "stop"]
 
 
-# -- arguments ------------------------------------------------------------------------------------------------------
+# -- errors of one kind -----------------------------------------------------------------------------------------------
+
+
+def kind(number: int, tool: str = "build") -> Did:
+    return failed(tool, f"try {number}", text=f"cannot find 'thing_{number}' in /src/part{number}.c")
+
+
+def test_the_same_failure_again_is_one_of_a_kind_too() -> None:
+    """Of two detectors that see it the one with the lower bar speaks first."""
+    said = play(Watched(only="failing erring"), *(varied(n) for n in range(1, 9)))
+    assert said == {3: FAILING[3], 5: FAILING[5], 8: [("stop", "failing"), ("block", "erring")]}
+
+
+def test_an_error_that_moves_after_something_new_is_the_next_of_many() -> None:
+    """Mended one by one: each failure in another place, after a change that was new."""
+    watched = Watched(only="erring")
+    turns = [
+        did for n in range(20) for did in (kind(n), Did("edit", f"part {n}", f"replaced line {n * 7} of part {n}"))
+    ]
+    assert play(watched, *turns) == {}
+
+
+def test_what_is_known_from_another_tool_in_between_mends_nothing() -> None:
+    watched = Watched(only="erring")
+    assert watched.turn(Did("read", "notes", "the notes")) == []
+    said = play(watched, *(did for n in range(12) for did in (kind(n), Did("read", "notes", "the notes"))))
+    assert said == {2 * number - 1: what for number, what in ERRING.items()}
+
+
+def test_an_equal_call_that_fails_otherwise_moves_on() -> None:
+    """The same test, run again and again: each time it fails at another place."""
+    watched = Watched(only="erring")
+    places = ("parser", "lexer", "writer", "reader", "loader", "router", "cache", "queue", "timer", "socket", "codec")
+    assert play(watched, *(failed("test", "all", text=f"cannot import '{place}'") for place in places)) == {}
+
+
+def test_the_reason_of_the_end_is_that_a_tool_fails() -> None:
+    watched = Watched(only="erring")
+    play(watched, *(kind(n) for n in range(12)))
+    assert [(verdict.action, verdict.reason) for verdict in watched.verdicts][-1] == ("stop", "tool_failing")
+
+
+# -- arguments --------------------------------------------------------------------------------------------------------
 
 ARGUMENTS = {4: [("nudge", "arguments")], 5: [("stop", "arguments")]}
 
@@ -194,43 +268,43 @@ def wrong(number: int, tool: str = "look") -> Did:
 
 
 def test_three_tries_to_mend_them_then_a_word_then_the_end() -> None:
-    watched = Watched()
+    watched = Watched(only="arguments")
     assert play(watched, *(wrong(n) for n in range(1, 8))) == ARGUMENTS
     assert watched.verdicts[-1].reason == "bad_arguments"
     assert "problem 5" in watched.verdicts[-1].message
 
 
 def test_arguments_that_fit_end_the_streak() -> None:
-    watched = Watched()
+    watched = Watched(only="arguments")
     for fitting in (Did(), failed(), refused("block"), Did(kind="timed_out", error="timeout")):
         assert play(watched, wrong(1), wrong(2), wrong(3), fitting) == {}
 
 
 def test_a_round_without_the_tool_is_no_mending() -> None:
-    watched = Watched()
+    watched = Watched(only="arguments")
     assert play(watched, wrong(1), Did("read"), wrong(2), wrong(3), wrong(4)) == {5: ARGUMENTS[4]}
 
 
 def test_parallel_tries_are_one() -> None:
-    watched = Watched()
+    watched = Watched(only="arguments")
     assert play(watched, *((wrong(10 * n), wrong(10 * n + 1)) for n in range(1, 6))) == ARGUMENTS
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_round_in_which_one_call_fits_is_a_mending(first: bool) -> None:
-    watched = Watched()
+    watched = Watched(only="arguments")
     pairs = ((wrong(n), Did(arguments=str(n))) for n in range(1, 10))
     assert play(watched, *(pair if first else pair[::-1] for pair in pairs)) == {}
 
 
 def test_such_a_round_is_no_try_either() -> None:
-    watched = Watched()
+    watched = Watched(only="arguments")
     assert play(watched, (wrong(1), Did()), wrong(2), wrong(3), wrong(4), wrong(5)) == {5: ARGUMENTS[4]}
 
 
 def test_bad_arguments_of_two_tools_are_apart() -> None:
-    watched = Watched()
+    watched = Watched(only="arguments")
     said = play(watched, *((wrong(n, "a"), wrong(n, "b")) for n in range(1, 6)))
     assert said == {4: ARGUMENTS[4] * 2, 5: ARGUMENTS[5] * 2}
-    watched = Watched()
+    watched = Watched(only="arguments")
     assert play(watched, *(wrong(n, "ab"[n % 2]) for n in range(1, 7))) == {}

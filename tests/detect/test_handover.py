@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from watchkeeper.detect.handover import HandOver, Work, task_key
 from watchkeeper.detect.round import Pair, Ring, Round
+from watchkeeper.detect.waiting import is_poll
 from watchkeeper.ladder import Ladder, steps_of
 from watchkeeper.messages import Action, CallEnded, ChildEnded, ChildStarted, Event, Finding, Result, UserMessage
 from watchkeeper.thresholds import Thresholds
@@ -23,7 +24,8 @@ class Team:
     """Agents of one run and their calls. Each method answers with what the ladder makes of it."""
 
     def __init__(self, polls: Iterable[str] = ()) -> None:
-        self.detector = HandOver(Thresholds(), frozenset(polls))
+        self.polls = frozenset(polls)
+        self.detector = HandOver(Thresholds(), self.polls)
         self.ladder = Ladder(steps_of(Thresholds()))
         self.rings: dict[str, Ring] = {}
         self.n = 0
@@ -41,7 +43,8 @@ class Team:
         for (key, result), call_id in zip(calls, list(ids) or [f"c{self.n + i}" for i in range(9)], strict=False):
             self.n += 1
             pair = Pair(self.n, 0.0, call_id, tool, f"{tool} {key}", result, "finished")
-            pair.content, pair.refused = result, self.refuse
+            pair.content, pair.arguments, pair.refused = result, key, self.refuse
+            pair.poll = is_poll(pair, self.polls)  # as the judge does
             pairs.append(pair)
         whole, ring = Round(pairs), self.rings.setdefault(agent, Ring(30))
         ring.add(whole)

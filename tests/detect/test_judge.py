@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import gc
+import hashlib
+import sys
+import types
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from watched import Did, Watched, bad, failed, refused
 
 from watchkeeper.detect.judge import BUILT_IN, Judge
+from watchkeeper.detect.recent import Recent
 from watchkeeper.detect.round import Ring, Round
-from watchkeeper.ladder import GuardMode
+from watchkeeper.fingerprint import call_key
+from watchkeeper.ladder import GuardMode, steps_of
 from watchkeeper.messages import (
     Call,
     CallAdmitted,
@@ -28,6 +36,7 @@ from watchkeeper.messages import (
     Verdict,
 )
 from watchkeeper.thresholds import Thresholds
+from watchkeeper.wording import Wording
 
 SAME = {3: [("nudge", "equal")], 5: [("block", "equal")], 8: [("stop", "equal")]}
 
@@ -36,7 +45,7 @@ def propose(watched: Watched, call_id: str, did: Did, slot: int = 0) -> None:
     assert watched.tell(CallProposed, slot=slot, call_id=call_id, tool=did.tool, arguments=did.arguments) == []
 
 
-# -- rounds ---------------------------------------------------------------------------------------------------------
+# -- rounds -----------------------------------------------------------------------------------------------------------
 
 
 def test_facts_without_turns_are_a_round_each() -> None:
@@ -135,7 +144,7 @@ def test_a_run_that_starts_forgets_what_was_before() -> None:
     assert watched.turns(9, Did()) == {}
 
 
-# -- which word -----------------------------------------------------------------------------------------------------
+# -- which word -------------------------------------------------------------------------------------------------------
 
 
 def test_two_detectors_that_see_the_same_say_it_once() -> None:
@@ -183,9 +192,9 @@ def test_the_reason_of_a_stop_is_that_of_its_detector() -> None:
     assert reasons == {"equal": "loop", "failing": "tool_failing"}
 
 
-@pytest.mark.parametrize(("mode", "actions", "findings"), [("enforce", 3, 3), ("nudge", 1, 1), ("observe", 0, 9)])
+@pytest.mark.parametrize(("mode", "actions", "findings"), [("enforce", 3, 3), ("nudge", 1, 1), ("observe", 0, 3)])
 def test_modes(mode: GuardMode, actions: int, findings: int) -> None:
-    """Who only observes gets every finding and no verdict."""
+    """Who only observes gets every finding and no verdict. Findings are made at the steps, not at every count."""
     watched = Watched(mode=mode)
     watched.turns(10, Did())
     assert len(watched.verdicts) == actions
@@ -274,7 +283,7 @@ def test_contexts_are_bounded() -> None:
     assert len(watched.judge._desks) <= 64
 
 
-# -- detectors of third parties -------------------------------------------------------------------------------------
+# -- detectors of third parties ---------------------------------------------------------------------------------------
 
 
 class Counting:
@@ -334,7 +343,7 @@ class Nameless:
 
 
 def test_a_detector_of_a_third_party_climbs_by_the_steps_of_equal() -> None:
-    watched = Watched(extra=[Counting])
+    watched = Watched(extra=[Counting], only="counting equal")
     said = {n: watched.turn(Did(arguments=str(n))) for n in range(1, 10)}
     assert {number: what for number, what in said.items() if what} == {
         3: [("nudge", "counting")],
@@ -403,10 +412,11 @@ def test_built_in_detectors_keep_their_state_in_bounds() -> None:
     assert len(desk.detectors) == len(BUILT_IN)
     sizes = [
         len(value)
-        for thing in (*desk.detectors, desk.ring)
-        for value in vars(thing).values()
-        if hasattr(value, "__len__")
+        for thing in (*desk.detectors, desk.ring, desk.ring.recent)
+        for value in gc.get_referents(thing)
+        if isinstance(value, dict | list | set | tuple | deque)
     ]
+    assert len(sizes) > 20
     assert max(sizes) <= 256
 
 
@@ -414,6 +424,168 @@ def test_messages_of_the_refusing_guard_do_not_reset_anything() -> None:
     watched = Watched()
     said = {n: watched.turn(refused("equal", text=f"proposal {n}") if n > 1 else Did(content="x")) for n in range(1, 9)}
     assert {number: what for number, what in said.items() if what} == SAME
+
+
+# -- whatever comes ---------------------------------------------------------------------------------------------------
+
+TEXTS = st.text(max_size=60) | st.sampled_from(
+    ["", "\ud800", "\x00", "[" * 2000, '{"a":' * 997 + "1" + "}" * 997, "\x1b[" * 50, "running", "pid 3", "x: 1,024"]
+)
+ENDS = st.builds(
+    CallEnded,
+    n=st.integers(-3, 2**40),
+    run=st.just("r"),
+    at=st.just(0.0),
+    t=st.floats(),
+    context=st.sampled_from(["main", "other", ""]),
+    slot=st.integers(-3, 10),
+    result=st.builds(
+        Result,
+        TEXTS,
+        TEXTS,
+        st.sampled_from(["finished", "failed", "timed_out", "refused", "denied", "not_run", "cancelled", "abandoned"]),
+        TEXTS,
+        error=st.none() | TEXTS,
+        by=st.none() | st.sampled_from(["block", "equal", "duplicate", "unknown_tool"]) | TEXTS,
+        reused_from=st.none() | TEXTS,
+    ),
+    key=TEXTS,
+    arguments=TEXTS,
+    result_key=TEXTS,
+    detail=TEXTS,
+)
+REPLIES = st.builds(
+    ModelReplied,
+    n=st.integers(-3, 2**40),
+    run=st.just("r"),
+    at=st.just(0.0),
+    t=st.floats(),
+    text=TEXTS,
+    reasoning=TEXTS,
+    calls=st.lists(st.builds(Call, TEXTS, TEXTS, TEXTS, st.integers(0, 5)), max_size=3).map(tuple),
+    finish=st.sampled_from(["stop", "length", "chant", ""]),
+    stored=st.booleans(),
+)
+PROPOSALS = st.builds(
+    CallProposed,
+    **{"n": st.integers(0, 99), "run": st.just("r"), "at": st.just(0.0), "t": st.floats()},
+    call_id=TEXTS,
+    tool=TEXTS,
+    arguments=TEXTS,
+)
+
+
+@given(st.lists(ENDS | REPLIES | PROPOSALS, max_size=30))
+def test_whatever_comes_nothing_raises_and_nobody_fails(events: list[Event]) -> None:
+    judge = Judge()
+    for event in events:
+        judged = judge.observe(event)
+        assert judged is None or judged.failed == []
+
+
+@given(st.lists(ENDS, min_size=1, max_size=12))
+def test_nor_where_all_of_it_comes_again_and_again(events: list[CallEnded]) -> None:
+    judge = Judge()
+    for event in events * 4:
+        judged = judge.observe(event)
+        assert judged is None or judged.failed == []
+
+
+@pytest.mark.parametrize("size", [0, 100, 10_000_000])
+def test_huge_results_and_arguments_are_judged_like_others(size: int) -> None:
+    watched = Watched()
+    said = watched.turns(8, Did(arguments=f'{{"a":"{"x" * size}"}}', content="y" * size))
+    assert said == SAME
+
+
+def test_a_recogniser_that_fails_is_switched_off_and_calls_are_compared_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ticking(number: int) -> Did:
+        return Did(arguments=f'{{"q":"cats","attempt":{number}}}', content=f"took {number} ms")
+
+    recognised = Watched()
+    for number in range(8):
+        recognised.turn(ticking(number))
+    assert ("stop", "equal") in [(verdict.action, verdict.finding.detector) for verdict in recognised.verdicts]
+
+    def broken(*given: Any) -> Any:
+        raise LookupError("a defect")
+
+    monkeypatch.setattr(Recent, "recognise", broken)
+    watched = Watched()
+    assert [watched.turn(ticking(number)) for number in range(8)] == [[]] * 8
+    assert watched.failed == [("recent", "LookupError: a defect")]
+    assert watched.judge.scoreboard()["switched_off"] == ["recent"]
+    assert watched.turns(8, Did()) == SAME
+    watched.user()
+    watched.context = "another"
+    assert watched.turns(8, Did()) == SAME
+    assert len(watched.failed) == 1  # it is reported once
+
+
+# -- what it holds ----------------------------------------------------------------------------------------------------
+
+CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.CodeType, types.MappingProxyType)
+
+
+def reached(roots: Iterable[Any], shared: set[int], within: tuple[type, ...] | None = None) -> Iterator[Any]:
+    """All objects that are reached from these (through objects of these kinds), code and what is shared left out."""
+    seen, waiting = set(shared), list(roots)
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or isinstance(one, CODE):
+            continue
+        seen.add(id(one))
+        yield one
+        if within is None or isinstance(one, within):
+            waiting += gc.get_referents(one)
+            if isinstance(one, msgspec.Struct):  # not known to the collector
+                waiting += [getattr(one, name) for name in one.__struct_fields__]
+
+
+def constants() -> set[int]:
+    """What lives without any judge: constants of modules and classes, with all in them."""
+    roots = [value for module in list(sys.modules.values()) for value in vars(module).values()]
+    roots += [value for kind in roots if isinstance(kind, type) for value in vars(kind).values()]
+    return {id(one) for one in reached(roots, set(), (dict, list, tuple, set, frozenset, msgspec.Struct))}
+
+
+def different(number: int) -> CallEnded:
+    """A call like no other, with a result of 1 KB like no other."""
+    content = "".join(hashlib.sha256(f"{number} {part}".encode()).hexdigest() + "\n" for part in range(16))[:1024]
+    arguments = f'{{"path":"src/part_{number}.py","line":{number * 7}}}'
+    result = Result(f"call_{number}", f"tool_{number % 7}", "finished", content)
+    key = call_key(result.tool, arguments.encode() * 2)
+    return CallEnded(n=number, run="r", at=0.0, t=float(number), result=result, key=key, arguments=arguments)
+
+
+def fresh_judge() -> tuple[Judge, set[int]]:
+    """A judge, and what it shares with all others of its process: constants, settings, what is made once."""
+    thresholds, wording = Thresholds(), Wording()
+    judge = Judge(thresholds, wording=wording)
+    for number in range(1, 200):
+        judge.observe(different(number))
+    settings = (thresholds, steps_of(thresholds), wording)
+    shared = constants() | {id(one) for one in reached(settings, set())}
+    return Judge(thresholds, wording=wording), shared
+
+
+def test_a_judge_holds_no_more_than_40_kb() -> None:
+    """Objects of its own, all told, after 5,000 events that are all different."""
+    judge, shared = fresh_judge()
+    for number in range(1, 5_001):
+        judge.observe(different(number))
+    assert sum(map(sys.getsizeof, reached([judge], shared))) <= 40 * 1024
+
+
+def test_what_it_holds_does_not_grow() -> None:
+    (judge, shared), sizes = fresh_judge(), []
+    for number in range(1, 6_001):
+        judge.observe(different(number))
+        if number % 1_000 == 0:
+            sizes.append(sum(map(sys.getsizeof, reached([judge], shared))))
+    assert max(sizes) <= 1.1 * sizes[0]
 
 
 def test_events_that_are_not_ours_are_ignored() -> None:

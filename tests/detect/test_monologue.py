@@ -84,11 +84,20 @@ def test_a_call_or_the_user_ends_a_monologue() -> None:
     assert told.of("monologue") == []
 
 
-def test_an_empty_reply_says_nothing_either_way() -> None:
-    assert Told().says("").says(" ").says("\n").says("").done == []
-    assert Told().says("I am done.").says("").says("I am done.").says("").says("I am done.").done == [
-        ("monologue", "stop", 5)
-    ]
+def test_empty_replies_are_equal_too() -> None:
+    """The agent has a limit of its own for them, which comes first in a run; recorded runs have none."""
+    assert Told().says("").says(" ").says("\n").says("").done == [("monologue", "stop", 3)]
+
+
+def test_two_replies_that_take_turns_say_nothing_new() -> None:
+    """Empty or not: each is compared with the two before it."""
+    for other in ("", "It is in the file now."):
+        told = Told().says("I am done.").says(other).says("I am done.").says(other).says("I am done.")
+        assert told.done == [("monologue", "stop", 4)]
+    three = Told()
+    for _ in range(4):
+        three.says("I am done.").says("It is in the file now.").says("Ask me anything else.")
+    assert three.done == []
 
 
 def test_a_reply_that_was_cut_says_nothing_either_way() -> None:
@@ -141,9 +150,11 @@ def test_thoughts_that_count_on_pass() -> None:
 
 def test_thoughts_in_other_words_count_once_all_of_them_are_used_up() -> None:
     told = Told()
+    # Phrases ("let me", "so now") do not make texts alike: it takes more words to be near-equal with two that differ.
+    thought = f"{THOUGHT} Neither the tests nor the log of the last deployment name any reason for such results."
     for value in range(20):
         word, other = ("wrong", "off", "odd")[value % 3], ("value", "figure")[value % 2]
-        told.calls(THOUGHT.replace("wrong", word).replace("value", other), value)
+        told.calls(thought.replace("wrong", word).replace("value", other), value)
     assert told.of("thoughts") == [("nudge", 6), ("stop", 14)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from watched import Did, Watched, refused
 
+from watchkeeper.detect.poll import REMEMBERED
 from watchkeeper.thresholds import Steps, Thresholds
 
 NUDGE, BLOCK, STOP = [("nudge", "poll")], [("block", "poll")], [("stop", "poll")]
@@ -82,49 +83,51 @@ def test_a_new_episode_climbs_anew() -> None:
 
 def test_what_is_not_declared_a_poll_gets_no_patience() -> None:
     watched = Watched(polls=("other",))
-    assert poll(watched, 3, every=60) == {3: [("nudge", "equal")]}
+    assert poll(watched, 3, every=60, did=Did("status", content="on fire")) == {3: [("nudge", "equal")]}
+
+
+@pytest.mark.parametrize("content", ["running", '{"state": "queued"}', "Build 7 is in progress.", "not ready yet"])
+def test_but_one_that_is_told_that_something_goes_on_does(content: str) -> None:
+    assert poll(Watched(), 34, every=60, did=Did("status", content=content)) == POLLING
+
+
+def test_without_times_each_look_counts() -> None:
+    """Recorded runs: there is no patience to wait for."""
+    said = Watched(polls=("status",)).turns(31, Did("status", content="running"))
+    assert said == {10: NUDGE, 20: BLOCK, 30: STOP}
 
 
 def test_the_memory_is_bounded_and_keeps_what_is_in_use() -> None:
     watched = Watched(polls=("status",))
     for number in range(11):
         watched.turn(Did("status", content="running"))
-        for other in range(50):
+        for other in range(10):
             watched.turn(Did("status", f"{number} {other}", "x"))
         watched.t += 60
     assert watched.turn(Did("status", content="running")) == NUDGE
     (detector,) = (d for d in watched.judge._desks["main"].detectors if d.name == "poll")
-    assert len(detector._streaks) <= 256  # type: ignore[attr-defined]
+    assert len(detector._streaks) == REMEMBERED  # type: ignore[attr-defined]
 
 
 # -- the breaker ----------------------------------------------------------------------------------------------------
 
-ONLY_BREAKER = Thresholds(
-    equal=Steps(),
-    equal_any=Steps(),
-    cycle=Steps(),
-    failing=Steps(),
-    arguments=Steps(),
-    poll=Steps(),
-    breaker=5,
-    window=12,
-)
+ONLY_BREAKER = Thresholds(breaker=5, window=12)
 
 
 def test_so_many_equal_pairs_in_the_window_stop_at_once() -> None:
-    watched = Watched(ONLY_BREAKER)
+    watched = Watched(ONLY_BREAKER, only="breaker")
     assert watched.turns(5, Did()) == {5: [("stop", "breaker")]}
     assert watched.verdicts[0].reason == "breaker"
 
 
 @pytest.mark.parametrize("mode", ["observe", "nudge"])
 def test_in_every_mode(mode: str) -> None:
-    watched = Watched(ONLY_BREAKER, mode=mode)  # type: ignore[arg-type]
+    watched = Watched(ONLY_BREAKER, only="breaker", mode=mode)  # type: ignore[arg-type]
     assert watched.turns(5, Did()) == {5: [("stop", "breaker")]}
 
 
 def test_whatever_stands_between_them() -> None:
-    watched = Watched(ONLY_BREAKER)
+    watched = Watched(ONLY_BREAKER, only="breaker")
     said = {}
     for number in range(1, 6):
         said[number] = watched.turn(Did())
@@ -133,14 +136,14 @@ def test_whatever_stands_between_them() -> None:
 
 
 def test_what_has_left_the_window_does_not_count() -> None:
-    watched = Watched(ONLY_BREAKER)
+    watched = Watched(ONLY_BREAKER, only="breaker")
     for number in range(40):
         assert watched.turn(Did()) == []
         assert watched.turn(Did("other", str(number)), Did("more", str(number))) == []
 
 
 def test_a_fan_out_counts_once_for_it_too() -> None:
-    watched = Watched(ONLY_BREAKER)
+    watched = Watched(ONLY_BREAKER, only="breaker")
     assert watched.turns(4, *[Did()] * 30) == {}
 
 
@@ -159,5 +162,5 @@ def test_it_is_never_out_of_reach_of_its_window() -> None:
 
 
 def test_polls_are_not_its_business() -> None:
-    watched = Watched(ONLY_BREAKER, polls=("look",))
+    watched = Watched(ONLY_BREAKER, only="breaker", polls=("look",))
     assert watched.turns(50, Did()) == {}

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import pytest
 from recorded import runs
 
+from watchkeeper.detect.round import Pair, Ring, Round
 from watchkeeper.detect.volume import UNLIMITED, Volume
 from watchkeeper.ladder import Ladder, steps_of
 from watchkeeper.messages import (
     Action,
-    CallEnded,
     ChildEnded,
     ChildStarted,
     Event,
     Finding,
-    Result,
     RunStarted,
     Settled,
 )
@@ -40,12 +40,18 @@ class Facts:
         self.n += 1
         event = kind(n=self.n, run="r", at=0.0, t=self.t, **fields)
         fold = self.volume.folds.get(kind)
-        found = list(fold(event)) if fold is not None else []
-        self.findings += found
-        return [action for finding in found if (action := self.ladder.judge(finding, ""))]
+        return self._heard(fold(event) if fold is not None else ())
 
-    def call(self, context: str = "main") -> list[Action]:
-        return self.tell(CallEnded, result=Result(f"c{self.n + 1}", "look", "finished", "x"), context=context)
+    def call(self, context: str = "main", calls: int = 1) -> list[Action]:
+        """A round of so many calls, which are all alike."""
+        self.n += 1
+        pair = Pair(self.n, self.t, f"c{self.n}", "look", "k", "r", "finished")
+        return self._heard(self.volume.round(Round([pair], calls), Ring(30), context))
+
+    def _heard(self, found: Iterable[Finding]) -> list[Action]:
+        made = list(found)
+        self.findings += made
+        return [action for finding in made if (action := self.ladder.judge(finding, ""))]
 
     def calls(self, times: int, **more: Any) -> dict[int, list[Action]]:
         said = {number: self.call(**more) for number in range(1, times + 1)}
@@ -84,6 +90,13 @@ def test_agents_of_one_run_count_together() -> None:
     facts = Facts(volume_calls=20)
     assert facts.calls(12, context="a") == {}
     assert facts.calls(12, context="b") == {9: ["nudge"]}
+
+
+def test_every_call_of_a_fan_out_counts() -> None:
+    facts = Facts(volume_calls=20)
+    assert facts.call(calls=20) == []
+    assert facts.call(calls=1) == ["nudge"]
+    assert facts.call(calls=9) == ["stop"]
 
 
 def test_sub_agents_count_for_their_parent() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+import msgspec
+
 from watchkeeper.detect.detector import Factory
 from watchkeeper.detect.judge import Judge, Judged
-from watchkeeper.ladder import GuardMode
+from watchkeeper.ladder import GuardMode, steps_of
 from watchkeeper.messages import (
     Call,
     CallEnded,
@@ -20,7 +22,7 @@ from watchkeeper.messages import (
     UserMessage,
     Verdict,
 )
-from watchkeeper.thresholds import Thresholds
+from watchkeeper.thresholds import Steps, Thresholds
 
 E = TypeVar("E", bound=Event)
 
@@ -48,8 +50,26 @@ def bad(tool: str = "look", arguments: str = "{}", text: str = "they do not fit"
     return refused("arguments", tool, arguments, text, error="bad_arguments")
 
 
+def only_of(detectors: Iterable[str], thresholds: Thresholds | None = None) -> Thresholds:
+    """Thresholds with which these detectors act and no others (the breaker has no steps: it always does)."""
+    made = thresholds or Thresholds()
+    named = set(detectors)
+    return msgspec.structs.replace(made, **{name: Steps() for name in steps_of(made) if name not in named})
+
+
+def steps_by(detector: str) -> dict[int, list[tuple[str, str]]]:
+    """What a detector makes the ladder say by default, by count: ``{3: [("nudge", "equal")], …}``."""
+    steps = steps_of(Thresholds())[detector]
+    named = {steps.nudge: "nudge", steps.block: "block", steps.stop: "stop"}
+    return {count: [(action, detector)] for count, action in named.items() if count is not None}
+
+
 class Watched:
-    """A judge and a clock. Each method answers with what the judge said to it: (action, detector), in order."""
+    """A judge and a clock. Each method answers with what the judge said to it: (action, detector), in order.
+
+    ``only``: the detectors (names between spaces) that a test is about. The others take no steps, and nothing of what
+    they find is told: they have tests of their own.
+    """
 
     def __init__(
         self,
@@ -58,8 +78,10 @@ class Watched:
         mode: GuardMode = "enforce",
         extra: Iterable[Factory] = (),
         polls: tuple[str, ...] = (),
+        only: str = "",
     ) -> None:
-        self.judge = Judge(thresholds, mode=mode, extra=extra)
+        self.only = frozenset(only.split())
+        self.judge = Judge(only_of(self.only, thresholds) if only else thresholds, mode=mode, extra=extra)
         self.n = 0
         self.t = 0.0
         self.calls = 0
@@ -118,7 +140,8 @@ class Watched:
         if judged is None:
             return []
         self.failed += judged.failed
-        self.findings += [finding for finding, _ in judged.found]
-        verdicts = [verdict for _, verdict in judged.found if verdict is not None]
+        found = [one for one in judged.found if not self.only or one[0].detector in self.only]
+        self.findings += [finding for finding, _ in found]
+        verdicts = [verdict for _, verdict in found if verdict is not None]
         self.verdicts += verdicts
         return [(verdict.action, verdict.finding.detector) for verdict in verdicts]

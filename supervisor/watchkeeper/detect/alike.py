@@ -68,9 +68,11 @@ def is_fruitless(content: str) -> bool:
 
 def is_acknowledgement(content: str) -> bool:
     """Whether a result says no more than that something was done: nothing at all, "ok", "file saved", a new id."""
-    if len(content) <= LONG and _WELL_DONE.search(content.lower()) is not None:
+    if len(content) > LONG or is_fruitless(content):
+        return False
+    if _WELL_DONE.search(content.lower()) is not None:
         return True
-    if len(content) > LONGEST or is_fruitless(content):
+    if len(content) > LONGEST:
         return False
     words = [word.rstrip(".:") for word in _WORD.findall(content.lower())]
     plain = [word for word in words if not any(map(str.isdecimal, word))]

@@ -337,7 +337,7 @@ class Judge:
                 seen = ring.recent.recognise(result.tool, key, event.arguments, compared, result.content)
                 pair.key, pair.result, pair.like = seen.key, seen.result, seen.key != key
                 pair.family, pair.near = seen.family, seen.near
-                pair.drifted, pair.moved = seen.drifted, seen.moved
+                pair.drifted, pair.moved, pair.masked = seen.drifted, seen.moved, seen.masked
             except Exception as error:  # pairs are compared as they are from here on
                 self._off.add(RECOGNISER)
                 self._failed.append((RECOGNISER, f"{type(error).__name__}: {error}"))

@@ -33,8 +33,8 @@ class Seen:
     """A call with its last result, as far as it is kept."""
 
     __slots__ = (
-        "arguments", "digest", "drift", "drifted", "end", "family", "head", "key", "length", "moved", "near", "result",
-        "spelled", "tail", "tool", "varied",
+        "arguments", "digest", "drift", "drifted", "end", "family", "head", "key", "length", "masked", "moved", "near",
+        "result", "spelled", "tail", "tool", "varied",
     )  # fmt: skip
 
     def __init__(self, tool: str, key: str) -> None:
@@ -50,6 +50,8 @@ class Seen:
         """What the result is known by among calls of this tool that are put differently."""
         self.drifted = False
         """Whether its result changed in ways that were only learned to be volatile."""
+        self.masked = False
+        """Whether its result is the one before but for ids, or for what was learned to be volatile."""
         self.moved = False
         """Whether its result is another one than the last time."""
         self.near = False
@@ -109,7 +111,7 @@ class Recent:
             else:
                 seen.varied = True
             seen.arguments = arguments if short else ""
-        seen.near = seen.drifted = seen.moved = False
+        seen.near = seen.drifted = seen.moved = seen.masked = False
         if seen.digest != digest:
             head, tail = _edges(content, arguments)
             fresh = seen.length < 0
@@ -190,6 +192,7 @@ def _same(seen: Seen, head: str, tail: str, length: int) -> bool:
         return False
     if not changed:
         return True
+    seen.masked = True
     news = {place for (place, word), _, _ in changed if word == NEWS}
     if news and not _says_no(head, tail, news):
         seen.drift = None

@@ -40,7 +40,7 @@ class Recurring:
         if round.moved:
             streaks.clear()
         for pair in round.pairs:
-            if pair.novel or pair.poll or not pair.telling:  # one that has drifted is novel
+            if pair.novel or pair.masked or pair.poll or not pair.telling:  # one that has drifted is novel
                 continue
             both = pair.id
             count, onset, last = streaks.pop(both, (1, pair.n, now))

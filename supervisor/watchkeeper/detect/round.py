@@ -44,6 +44,9 @@ class Pair:
     """Whether it was seen twice before: once more may be a second look, or a second pass over many things."""
     moved = False
     """Whether the call was made before and had another result: something goes on."""
+    masked = False
+    """Whether its result is the one before but for ids, or for what was learned to be volatile: it may be the next of
+    many things of a kind."""
     drifted = False
     """Whether its result differs from the one before in ways that were only learned to be volatile."""
     like = False

@@ -45,16 +45,15 @@ _NOW = rf"\d{{4}}[-/.]?\d\d[-/.]?\d\d[t_: -]?\d{{1,2}}:?\d\d:?(?!00|59)\d\d(?:[.
 _EPOCH_NOW = r"(?<![\d.])1[4-9]\d{6}(?!00(?!\d)|00000(?!\d))\d\d(?:\d{9}|\d{6}|\d{3}|\.\d+)?(?![\d.])"
 _PLACE = r"(?:/private)?/(?:var/)?(?:tmp|folders)/[\w./+-]*|(?<![a-z])(?:tmp|temp)[-_.]?\w{4,}|pytest-\d+"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_HANDLES = re.compile(rf"{_UUID}|(?<![a-z0-9])(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{{7,}}(?![a-z0-9])")
+"""Ids by their form: long, and hexadecimal with both kinds of character."""
 _FORMS = (
-    _UUID,
     _STAMP,
     rf"\d{{4}}[-/.]\d\d?[-/.]\d\d?(?:[t_:-]?{_CLOCK}{_ZONE})?",
     rf"\d{{1,2}}[-/.](?:{_MONTH}|\d{{1,2}})[-/.](?:\d{{4}}|\d\d)(?:[:t]{_CLOCK}{_ZONE})?(?![\d.])",
     rf"{_CLOCK}{_ZONE}(?![\d:])",
     _EPOCH,
-    # Addresses and digests: hexadecimal with both kinds of character, and long.
     r"0x[0-9a-f]+",
-    r"(?<![a-z0-9])(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7,}(?![a-z0-9])",
     rf"(?<![\w.])\d+(?:[.,]\d+)?{_UNIT}(?:\d+(?:\.\d+)?{_UNIT})*\b",
     _PLACE,
     r"\[\d{1,7}\](?=:|$)",
@@ -101,7 +100,7 @@ _ANSWERS = (
     "age at call conn connection counter cursor date duration elapsed etag since until expires hits host instance"
     " invocation iteration job latency pid pids port ports ppid ray receipt ref request retries runtime seed seq"
     " sequence served session sid span started stamp sys t0 took tick tid time uptime user real via worker thread"
-    " process msgid checksum csrf xcache cwd workdir cpu mem memory memavailable memfree rss vsz heap load loadavg"
+    " process msgid checksum csrf xcache cwd workdir run cpu mem memory memavailable memfree rss vsz heap load loadavg"
 )
 
 
@@ -252,7 +251,7 @@ def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
         back -= 1
     before = words[back] if back >= 0 and position else ""
     # A name is followed by an id or a number: "request 17", not "request failed".
-    if before and (_has_digit(one) or _has_digit(other) or before[-1] in ":=#"):
+    if before and ((_has_digit(one) and _has_digit(other)) or before[-1] in ":=#"):
         if _identifies(before, RESULTS) or (back > 0 and _identifies(words[back - 1] + before, RESULTS)):
             return True
         if _CALENDAR.fullmatch(before) and max(len(one), len(other)) <= 4 and _has_digit(one) and _has_digit(other):
@@ -304,6 +303,8 @@ def _change(place: tuple[int, int], one: str, other: str) -> Change | None:
     """A change of numbers or ids; None for one of words, which is news. So is a move of one part of a whole (3/24)."""
     if _FRACTION.fullmatch(one.strip("[]().:")) or _FRACTION.fullmatch(other.strip("[]().:")):
         return None
+    if _HANDLES.sub("#", one) == _HANDLES.sub("#", other):
+        return Change(place)
     one, other = _THOUSANDS.sub("", one), _THOUSANDS.sub("", other)
     if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other) and max(len(one), len(other)) < 18:
         return Change(place, float(one.rstrip("%")), float(other.rstrip("%")))
@@ -319,7 +320,8 @@ def _change(place: tuple[int, int], one: str, other: str) -> Change | None:
         if _DIGITS.sub("#", a) != _DIGITS.sub("#", b):
             return None
         numbers += [pair for pair in zip(_DIGITS.findall(a), _DIGITS.findall(b), strict=True) if pair[0] != pair[1]]
-    if len(numbers) == 1 and max(map(len, numbers[0])) < 16:
+    # Several at once are a position, a size, a version, where the first counts; a line and a column are a place.
+    if (len(numbers) == 1 or (numbers and ":" not in one)) and max(map(len, numbers[0])) < 16:
         return Change(place, float(numbers[0][0]), float(numbers[0][1]))
     return Change(place)
 

@@ -1,0 +1,71 @@
+"""One tool whose results end in one and the same complaint, though they count as results."""
+
+from __future__ import annotations
+
+import pytest
+from watched import Did, Watched, failed, steps_by
+
+COMPLAINT = steps_by("complaint")
+NUDGE = min(COMPLAINT)
+
+
+def told(watched: Watched, *dids: Did) -> dict[int, list[tuple[str, str]]]:
+    said = {number: watched.turn(did) for number, did in enumerate(dids, 1)}
+    return {number: what for number, what in said.items() if what}
+
+
+def shell(number: int, content: str) -> Did:
+    return Did("bash", f'{{"command":"make part_{number}"}}', content)
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "bash: line {n}: tool_{n}: command not found",
+        "Traceback (most recent call last):\n  File \"x{n}.py\", line {n}\nImportError: no module named 'lib{n}'",
+        "cat: /data/part{n}.txt: No such file or directory",
+        "make: *** [all] Error {n}\nfatal: part{n}.o is missing",
+        "error[E0{n}]: cannot find value `x{n}` in this scope",
+    ],
+)
+def test_whatever_is_tried_it_ends_in_the_same_complaint(complaint: str) -> None:
+    said = told(
+        Watched(only="complaint"),
+        *(shell(n, f"trying {n}\n{complaint.format(n=n)}") for n in range(10, 11 + max(COMPLAINT))),
+    )
+    assert said == COMPLAINT
+
+
+def test_one_that_works_ends_it() -> None:
+    turns = (
+        shell(n, "all is well" if n % NUDGE == NUDGE - 1 else f"bash: tool_{n}: command not found") for n in range(40)
+    )
+    assert told(Watched(only="complaint"), *turns) == {}
+
+
+def test_so_does_another_complaint() -> None:
+    kinds = ("command not found", "Permission denied", "No such file or directory", "error: it is too long")
+    assert told(Watched(only="complaint"), *(shell(n, f"tool_{n}: {kinds[n % 4]}") for n in range(40))) == {}
+
+
+def test_after_something_new_it_may_be_the_next_of_many() -> None:
+    """A build that is mended one error after the other."""
+    watched = Watched(only="complaint")
+    for n in range(20):
+        assert watched.turn(shell(n, f"error: cannot find 'thing_{n}' in part{n}.c")) == []
+        assert watched.turn(Did("edit", f"part {n}", f"replaced line {n * 7} of part {n}")) == []
+
+
+def test_a_word_in_the_middle_of_a_text_is_no_complaint() -> None:
+    page = "This page is about errors.\nHow an error is handled is said below; not all of it is known.\nThat is all."
+    assert told(Watched(only="complaint"), *(shell(n, f"{page}\nPage {n} of 40.") for n in range(40))) == {}
+
+
+def test_failures_are_judged_elsewhere() -> None:
+    assert told(Watched(only="complaint"), *(failed("bash", f"{n}", text="error: no") for n in range(20))) == {}
+
+
+def test_a_wide_fan_out_is_not_looked_at() -> None:
+    watched = Watched(only="complaint")
+    for turn in range(12):
+        assert watched.turn(*(shell(100 * turn + n, "x: command not found") for n in range(9))) == []

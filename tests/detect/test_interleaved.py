@@ -1,0 +1,83 @@
+"""Cycles with fresh calls in between."""
+
+from __future__ import annotations
+
+import pytest
+from watched import Did, Watched, steps_by
+
+from watchkeeper.detect.interleaved import FRESH
+from watchkeeper.thresholds import PERIODS
+
+LAPS = steps_by("interleaved")
+MOST = max(LAPS)
+
+
+def known(place: int) -> Did:
+    return Did("look", f'{{"at":"{place}"}}', f"what stands at place {place}")
+
+
+def fresh(number: int) -> Did:
+    return Did("read", f'{{"page":"{number}"}}', f"what stands on page {number} of it")
+
+
+def laps(watched: Watched, period: int, times: int, noise: int = 1) -> dict[int, list[tuple[str, str]]]:
+    """What is said in each lap, with so many new calls after it."""
+    said: dict[int, list[tuple[str, str]]] = {}
+    for lap in range(1, times + 1):
+        said[lap] = [word for place in range(period) for word in watched.turn(known(place))]
+        for number in range(noise):
+            assert watched.turn(fresh(1000 * lap + number + watched.n)) == []
+    return {lap: what for lap, what in said.items() if what}
+
+
+@pytest.mark.parametrize("noise", [1, 3, FRESH])
+@pytest.mark.parametrize("period", PERIODS)
+def test_every_period_to_the_exact_lap(period: int, noise: int) -> None:
+    watched = Watched(only="interleaved")
+    assert laps(watched, period, MOST + 1, noise) == LAPS
+    assert watched.verdicts[0].finding.pattern == f"cycle of {period} among others"
+    assert len(watched.verdicts[0].finding.keys) == period
+
+
+@pytest.mark.parametrize("period", PERIODS)
+def test_with_so_much_news_in_between_it_is_no_cycle(period: int) -> None:
+    assert laps(Watched(only="interleaved"), period, 12, FRESH + 1) == {}
+
+
+def test_noise_in_the_middle_of_a_lap() -> None:
+    watched = Watched(only="interleaved")
+    said = []
+    for lap in range(MOST + 1):
+        for place in range(3):
+            said += watched.turn(known(place))
+            if (lap + place) % 2:
+                watched.turn(fresh(10 * lap + place))
+    assert [[word] for word in said] == list(LAPS.values())
+
+
+def test_a_cycle_without_noise_is_judged_elsewhere() -> None:
+    assert laps(Watched(only="interleaved"), 3, 10, noise=0) == {}
+
+
+def test_a_known_call_with_another_result_moves_on() -> None:
+    watched = Watched(only="interleaved")
+    for lap in range(12):
+        for place in range(3):
+            assert watched.turn(known(place)) == []
+        assert watched.turn(Did("test", "{}", f"{'abcdefghijkl'[lap] * 6} is what fails now")) == []
+
+
+def test_orders_that_are_acknowledged_are_no_cycle() -> None:
+    watched = Watched(only="interleaved")
+    for lap in range(12):
+        for tool in ("scroll", "click"):
+            assert watched.turn(Did(tool, "{}", "ok")) == []
+        assert watched.turn(fresh(lap)) == []
+
+
+def test_nor_is_a_wait_and_a_look() -> None:
+    watched = Watched(only="interleaved")
+    for lap in range(12):
+        assert watched.turn(Did("sleep", '{"seconds":5}', "")) == []
+        assert watched.turn(Did("status", "{}", "pending")) == []
+        assert watched.turn(fresh(lap)) == []

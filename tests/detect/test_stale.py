@@ -1,0 +1,103 @@
+"""Nothing new: known calls in any order, and new ones that bring known lines only."""
+
+from __future__ import annotations
+
+from watched import Did, Watched, steps_by
+
+STALE = steps_by("stale")
+NUDGE = min(STALE)
+SHUFFLED = "acebdfadbecfbfcadebfea"
+TEXT = "The first line of the manual.\n" + "\n".join(
+    f"Line {n} of the manual, as it has always been and will be as long as anybody reads it." for n in range(2)
+)
+
+
+def read(name: str, content: str = "") -> Did:
+    return Did("read", f'{{"path":"{name}.txt"}}', content or f"What stands in file {name}.")
+
+
+def told(watched: Watched, *dids: Did) -> dict[int, list[tuple[str, str]]]:
+    said = {number: watched.turn(did) for number, did in enumerate(dids, 1)}
+    return {number: what for number, what in said.items() if what}
+
+
+def test_known_calls_in_any_order_once_each_was_seen_twice() -> None:
+    watched = Watched(only="stale")
+    assert told(watched, *map(read, "abcdef" * 2)) == {}  # looking a second time is honest
+    assert told(watched, *map(read, SHUFFLED)) == STALE
+    assert "read" in {verdict.finding.tool for verdict in watched.verdicts}
+    assert all(len(verdict.finding.calls) <= 8 for verdict in watched.verdicts)
+
+
+def test_the_same_calls_with_another_result_each_time_go_on() -> None:
+    watched = Watched(only="stale")
+    told(watched, *map(read, "abcdef" * 2))
+    changed = (read(name, f"What stands in file {name}, after change {n} of it.") for n, name in enumerate(SHUFFLED))
+    assert told(watched, *changed) == {}
+
+
+def test_a_result_that_goes_to_and_fro_moves() -> None:
+    """Both are known by now, but which one it is says something."""
+    watched = Watched(only="stale")
+    for number in range(40):
+        assert watched.turn(Did("gate", "{}", "the gate is open" if number % 2 else "the gate is shut")) == []
+        assert watched.turn(read("a")) == []
+
+
+def test_new_calls_that_bring_known_lines_only() -> None:
+    """One page under many addresses."""
+    said = told(Watched(only="stale"), *(Did("open", f'{{"url":"page-{n}"}}', TEXT) for n in range(20)))
+    assert said == {number + 1: what for number, what in STALE.items()}
+
+
+def test_one_new_line_is_enough() -> None:
+    pages = (Did("open", f'{{"url":"page-{n}"}}', f"{TEXT}\nOn page {n} there is more of it.") for n in range(40))
+    assert told(Watched(only="stale"), *pages) == {}
+
+
+def test_a_short_answer_about_many_things_says_nothing_either_way() -> None:
+    assert (
+        told(Watched(only="stale"), *(Did("state", f'{{"machine":"node-{n}"}}', "all is well") for n in range(40)))
+        == {}
+    )
+
+
+def test_new_orders_that_are_acknowledged_are_work() -> None:
+    assert told(Watched(only="stale"), *(Did("mark", f'{{"item":"entry-{n}"}}', "ok") for n in range(40))) == {}
+
+
+def test_an_order_in_between_makes_up_for_looking_around() -> None:
+    watched = Watched(only="stale")
+    told(watched, *map(read, "abcdef" * 2))
+    for number in range(40):
+        assert told(watched, *(read("abcdef"[(3 * number + place) % 6]) for place in range(3))) == {}
+        assert watched.turn(Did("mark", f'{{"item":"entry-{number}"}}', "ok")) == []
+
+
+def test_news_makes_up_for_three_rounds_without() -> None:
+    """What grows by one in four is work; what grows by one in nine is hardly."""
+    for share, expected in ((4, set()), (9, {"nudge"})):
+        watched = Watched(only="stale")
+        told(watched, *map(read, "abcdef" * 2))
+        for number in range(60):
+            watched.turn(read(f"new {number}") if number % share == share - 1 else read("abcdef"[number % 6]))
+        assert {verdict.action for verdict in watched.verdicts} & {"nudge"} == expected, share
+
+
+def test_one_round_over_and_over_is_judged_elsewhere() -> None:
+    assert Watched(only="stale").turns(40, read("a")) == {}
+
+
+def test_so_is_waiting() -> None:
+    watched = Watched(only="stale")
+    looks = (Did("status", f'{{"job":"{name}"}}', "running") for name in "abc" * 20)
+    assert told(watched, *looks) == {}
+
+
+def test_a_wide_fan_out_begins_anew() -> None:
+    watched = Watched(only="stale")
+    told(watched, *map(read, "abcdef" * 2))
+    assert told(watched, *map(read, SHUFFLED[: NUDGE - 1])) == {}
+    watched.turn(*(read(f"wide {number}") for number in range(9)))
+    assert told(watched, *map(read, SHUFFLED[: NUDGE - 1])) == {}
+    assert told(watched, read(SHUFFLED[NUDGE - 1])) == {1: STALE[NUDGE]}
