@@ -52,10 +52,10 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     failing_in_any_way: bool = False
     """Count failures of a tool in a row whatever the error, instead of those of one signature."""
 
-    erring: Steps = Steps(5, 8, 12)
+    erring: Steps = Steps(6, 10, 16)
     """The same for errors of one kind, that differ in names and numbers."""
 
-    complaint: Steps = Steps(5, 8, 12)
+    complaint: Steps = Steps(6, 10, 16)
     """The same for results that end in one complaint but do not count as failures (what a shell says, as a rule)."""
 
     recurring: Steps = Steps(6, 9, 12)

@@ -17,7 +17,7 @@ def known(place: int) -> Did:
 
 
 def fresh(number: int) -> Did:
-    return Did("read", f'{{"page":"{number}"}}', f"what stands on page {number} of it")
+    return Did("read", f'{{"leaf":"{number}"}}', f"what stands on page {number} of it")
 
 
 def laps(watched: Watched, period: int, times: int, noise: int = 1) -> dict[int, list[tuple[str, str]]]:

@@ -62,7 +62,9 @@ def test_with_another_answer_in_between_it_goes_on() -> None:
 
 def test_a_volatile_answer_is_the_same() -> None:
     answers = (ask(query, f"{SUNNY} (took {100 + number} ms)") for number, query in enumerate(ASKED))
-    assert told(Watched(only="similar"), *answers) == SIMILAR
+    said = told(Watched(only="similar"), *answers)
+    assert list(said.values()) == list(SIMILAR.values())
+    assert max(said) <= max(SIMILAR) + 1  # of many answers that all differ only a few are looked at
 
 
 def test_other_questions_that_found_nothing_say_nothing() -> None:

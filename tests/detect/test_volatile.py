@@ -223,11 +223,11 @@ def test_other_words_in_another_place_begin_anew() -> None:
     ("part", "expected"),
     [
         ("request_id: a7", "request_id: #"),
-        ("filter.sessionId: 3", "filter.sessionId: #"),
+        ("filter.requestId: 3", "filter.requestId: #"),
         ("attempt: 3", "attempt: #"),
-        ("timeout: 30", "timeout: #"),
-        ("at: 2026-03-01T12:00:13Z", "at: #"),
-        ("x: 1700000013", "x: #"),
+        ("timestamp: 2026-03-01T12:00:13Z", "timestamp: #"),
+        ("now: 1700000013", "now: #"),
+        ("cmd: date -d 2026-03-01T12:00:13Z", "cmd: date -d #"),
         ("url: http://a/?ts=17&x=1&nonce=abc", "url: http://a/?ts=#&x=1&nonce=#"),
         ("note: try=3 of it", "note: try=# of it"),
         # What may be what is asked about.
@@ -237,10 +237,15 @@ def test_other_words_in_another_place_begin_anew() -> None:
         ("port: 8080", "port: 8080"),
         ("path: /tmp/x", "path: /tmp/x"),
         # A time on the minute, or the last second of one, was chosen.
-        ("at: 2026-03-01T12:00:00Z", "at: 2026-03-01t12:00:00z"),
-        ("to: 2026-03-01T23:59:59Z", "to: 2026-03-01t23:59:59z"),
-        ("x: 1700000000", "x: 1700000000"),
-        ("q: Red", "q: red"),
+        ("now: 2026-03-01T12:00:00Z", "now: 2026-03-01T12:00:00Z"),
+        ("until: 2026-03-01T23:59:59Z", "until: 2026-03-01T23:59:59Z"),
+        ("now: 1700000000", "now: 1700000000"),
+        # A value that stands alone is what is asked about.
+        ("x: 1700000013", "x: 1700000013"),
+        ("at: 2026-03-01T12:00:13Z", "at: 2026-03-01T12:00:13Z"),
+        ("session: 3", "session: 3"),
+        ("timeout: 30", "timeout: 30"),
+        ("q: Red", "q: Red"),
     ],
 )
 def test_far_less_is_volatile_in_a_question(part: str, expected: str) -> None:

@@ -230,7 +230,7 @@ async def test_name_01_a_tool_that_is_not_there() -> None:
     assert ran.end == ("completed", "answer")
     loop = await play(Agent(stubborn(unknown), [look, run_python]))
     assert loop.end == ("stopped", "loop")
-    assert (loop.executed, len(loop.kinds)) == (0, 8)
+    assert (loop.executed, len(loop.kinds)) == (0, 6)
 
 
 @pytest.mark.parametrize(

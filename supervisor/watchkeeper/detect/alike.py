@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-TELLING = 160
-"""Characters from which on an equal result says by itself that nothing new was asked: it is no acknowledgement."""
+from .volatile import ARGUMENTS
+
 MOSTLY = 0.8
 """Share of words in common from which on an id that differs makes no difference."""
 SHARE = 0.5
@@ -18,67 +18,51 @@ _STOP = (
     " would could let like thanks once more "
 )
 """Words that say little, each between spaces."""
-LONGEST = 90
-LONG = 300
-"""The same for one that says so in as many words."""
-FEW_WORDS = 8
-"""Words up to which a result may be an acknowledgement."""
-BARE = 12
-"""Characters of words up to which a result holds hardly more than ids and numbers."""
-_DONE = " ok okay done true success successful successfully sent written built set made complete insert update delete "
-_WELL_DONE = re.compile(
-    r"\b(?:has|have|was|were) (?:been )?(?:successfully )?\w+ed\b[^.]* successfully|\bsuccessfully \w+ed\b"
-    r"|\b(?:has|have) been \w+ed successfully\b|\bcreated successfully\b"
-)
-_FRUITLESS = re.compile(
-    r"\bno\b|not\b|nothing|\bnone\b|\bnull\b|\b0 |error|fail|denied|invalid|missing|unable|cannot|can't|unknown|empty"
-    r"|declined|refused"
-)
-"""What a short result says that brought nothing."""
-_NEGATIVE = re.compile(r"not found|\b40[0-9]\b|no such|error|invalid|incorrect|wrong|denied|failed|failure|forbidden")
 
 
-def alike(one: list[str], other: list[str], content: str) -> bool:
-    """Whether two calls of a tool, given as parts of their arguments, differ in words only and have most of them in
-    common.
+def alike(one: list[str], other: list[str], telling: bool) -> bool:
+    """Whether two calls of a tool, given as parts of their arguments, ask the same in other words.
 
-    Ids, numbers, paths and identifiers name things: "set item 17 to done" and "set item 18 to done" are not alike,
-    unless hardly anything else differs and the result is more than an acknowledgement.
+    Ids, paths and identifiers name things: "set item A17 to done" and "set item A18 to done" are not alike, and neither
+    are two that differ in one word. ``telling``: both had one result that says much; then numbers may differ, as in
+    slices of a text, and so may all words.
     """
     left, right = words_of([part for part in one if part not in other]), words_of([p for p in other if p not in one])
     if not left or not right:
         return not left and not right
-    if not (any(map(is_name, left - right)) and any(map(is_name, right - left))):
+    mine, theirs = left - right, right - left
+    if telling and not (any(map(_is_thing, mine)) and any(map(_is_thing, theirs))):
+        return True
+    if not (any(map(is_name, mine)) and any(map(is_name, theirs))):
+        if len(mine) == len(theirs) == 1 and len(left) > 2:  # one word for another: the next of many things
+            return False
         return len(left & right) >= SHARE * min(len(left), len(right))
     whole, more = words_of(one), words_of(other)
     common = len(whole & more)
-    return not is_acknowledgement(content) and common >= 4 and common >= MOSTLY * max(len(whole), len(more))
+    return common >= 4 and common >= MOSTLY * max(len(whole), len(more))
 
 
-def is_telling(content: str) -> bool:
-    """Whether a result says so much that getting it once more is no news, whatever was asked. Where it says that
-    nothing was there, other things may have been looked for."""
-    return len(content) >= TELLING and _NEGATIVE.search(content[:2000].lower()) is None
+def asked(parts: list[str]) -> list[str]:
+    """What a call asks: its parts without those that say how much is wanted or where it is put for the time being,
+    without the time of asking, and the words in one case and without signs."""
+    kept = [part for part in parts if not _BESIDE.match(part)] or parts
+    return [
+        ARGUMENTS.forms.sub("#", part) if any(map(str.isdecimal, part)) else _SIGNS.sub(" ", part.lower())
+        for part in kept
+    ]
 
 
-def is_fruitless(content: str) -> bool:
-    """Whether a text says that something brought nothing."""
-    return _FRUITLESS.search(content.lower()) is not None
+_BESIDE = re.compile(
+    r"(?:\w+\.)*(?:limit|max_?(?:results|lines|tokens|bytes|items|rows)|page_?size|per_?page|num_?results|top_?[kn]|timeout)"
+    r"(?:_?(?:ms|s|sec|seconds))?: |[\w.]+: /tmp/\S+$",
+    re.IGNORECASE,
+)
+_SIGNS = re.compile(r"[\s_-]+")
 
 
-def is_acknowledgement(content: str) -> bool:
-    """Whether a result says no more than that something was done: nothing at all, "ok", "file saved", a new id."""
-    if len(content) > LONG or is_fruitless(content):
-        return False
-    if _WELL_DONE.search(content.lower()) is not None:
-        return True
-    if len(content) > LONGEST:
-        return False
-    words = [word.rstrip(".:") for word in _WORD.findall(content.lower())]
-    plain = [word for word in words if not any(map(str.isdecimal, word))]
-    if len(" ".join(plain)) < BARE and len(plain) < max(len(words), 1):
-        return True
-    return len(plain) <= FEW_WORDS and any(word.endswith("ed") or f" {word} " in _DONE for word in plain)
+def _is_thing(word: str) -> bool:
+    """Whether a word names one thing and is no mere number."""
+    return is_name(word) and any(map(str.isalpha, word))
 
 
 def words_of(parts: list[str]) -> set[str]:

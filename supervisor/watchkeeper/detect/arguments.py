@@ -18,8 +18,8 @@ MOST = 64
 """Values that are looked at."""
 
 _WHY = re.compile(
-    r"(?:\w+\.)*(?:reason|reasoning|thoughts?|thinking|explanation|justification|rationale|intent|purpose|why|note"
-    r"|comment|description): .*\s"
+    r"(?:\w+\.)*(?:reason|reasoning|thoughts?|thinking|explanation|justification|rationale|intent"
+    r"|purpose|why): .*\s"
 )
 """A value in words that says why a call is made: part of the talk, not of the call."""
 _decode = msgspec.json.Decoder().decode
@@ -50,7 +50,7 @@ def parts_of(arguments: str) -> list[str]:
 def spelled(text: str) -> str:
     """A string in one spelling: composed characters, single spaces, no detours in paths (``./``, ``//``, ``a/../``)."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+        text = unicodedata.normalize("NFKC", text[:LONGEST])[:LONGEST]
     text = text.strip()
     if "  " in text or not text.isprintable():
         text = _SPACES.sub(" ", text)

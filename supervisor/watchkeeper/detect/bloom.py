@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PER_THING = 20
-"""Bits for each thing that one of the two bit fields holds when it is full: one in a hundred new ones is then taken for
+"""Bits for each thing that one of the two bit fields holds when it is full: one in some 250 new ones is then taken for
 known."""
 
 
@@ -22,15 +22,18 @@ class Bloom:
         self._count = 0
 
     def add(self, thing: int) -> bool:
-        """Add a hash; whether it was there already."""
-        one, two = thing & self._bits, (thing >> 20) & self._bits
-        at, bit, where, other = one >> 3, 1 << (one & 7), two >> 3, 1 << (two & 7)
+        """Add a hash of 32 bits; whether it was there already."""
+        bits, step = self._bits, thing >> 15
+        one, two, three = thing & bits, (thing + step) & bits, (thing + 2 * step) & bits
+        a, b, c = one >> 3, two >> 3, three >> 3
+        first, second, third = 1 << (one & 7), 1 << (two & 7), 1 << (three & 7)
         young, old = self._young, self._old
-        if young[at] & bit and young[where] & other:
+        if young[a] & first and young[b] & second and young[c] & third:
             return True
-        young[at] |= bit
-        young[where] |= other
-        known = bool(old) and bool(old[at] & bit and old[where] & other)
+        young[a] |= first
+        young[b] |= second
+        young[c] |= third
+        known = bool(old) and bool(old[a] & first and old[b] & second and old[c] & third)
         self._count += 1
         if self._count >= self._half:
             self._old, self._young, self._count = young, bytearray(len(young)), 0

@@ -16,9 +16,9 @@ _PAYLOAD = re.compile(
 )
 """What is written; what is left says where."""
 _TALK = re.compile(
-    r"(?:^|[_.\-/])(?:say|tell|send|post|reply|message|notify|comment|chat|mail|email|respond|ask)(?:$|[_.\-/])"
+    r"(?:^|[_.\-/])(?:append|add|insert|create|execute|run|log|record|say|tell|send|post|reply|message|notify|comment|chat|mail|email|respond|ask)(?:$|[_.\-/])"
 )
-"""Tools that speak to somebody: many messages to one person are a conversation."""
+"""Tools that add to something or speak to somebody: many messages to one person are a conversation."""
 
 
 class Churn:
@@ -41,11 +41,15 @@ class Churn:
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         pair = round.first
+        block = self._steps.block
+        refused = pair.refused and pair.tool == self._tool and block is not None and self._count >= block
         alone = len(round.pairs) == 1 and pair.ran and pair.signature is None and not _TALK.search(pair.tool.lower())
-        if not alone or pair.tool != self._tool or pair.family != self._result or pair.key == self._key:
+        if not refused and (
+            not alone or pair.tool != self._tool or pair.family != self._result or pair.key == self._key
+        ):
             self._begin(pair, None)
             return ()
-        target = target_of(pair.arguments)
+        target = self._target if refused else target_of(pair.arguments)
         if target is None or (self._target is not None and target != self._target):
             self._begin(pair, target)
             return ()

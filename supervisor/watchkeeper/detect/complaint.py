@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..fingerprint import error_signature
 from ..messages import Finding
 from .detector import When
-from .failing import Erring
+from .failing import SHOWN, Erring
 from .round import Pair, Ring, Round
+from .volatile import RESULTS
 
 EDGE = 1200
 """Characters at the end of a result in which a complaint is looked for."""
@@ -42,6 +42,9 @@ class Complaint(Erring):
     def signature(self, pair: Pair) -> str | None:
         return self._said.get(pair.call_id)
 
+    def shown(self, pair: Pair) -> str:
+        return self._said.get(pair.call_id, "")[:SHOWN]
+
 
 def _complaint(pair: Pair) -> str | None:
     if pair.signature is not None or not pair.ran:
@@ -55,4 +58,5 @@ def _complaint(pair: Pair) -> str | None:
         return None
     lines = (line for line in reversed(end.split("\n")) if _COMPLAINT.search(line[:LINE]))
     found = next(lines, None)
-    return None if found is None else error_signature("complaint", found)
+    # With its names and numbers: another one is another thing to mend.
+    return None if found is None else " ".join(RESULTS.forms.sub("#", found[:LINE]).split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from ..messages import Finding
@@ -11,6 +12,10 @@ from .round import Pair, Ring, Round
 
 REMEMBERED = 16
 """Tools that are followed at once."""
+SHOWN = 120
+"""Characters of a failure that messages show."""
+
+_ABSENT = re.compile(r"\b404\b|not found|no such|not exist|refused|unreachable|no match|could not find", re.IGNORECASE)
 
 
 class Failing:
@@ -51,11 +56,15 @@ class Failing:
 
     def signature(self, pair: Pair) -> str | None:
         """What the failure of a call is known by; None for one that did not fail."""
-        return None if pair.signature is None else f"{pair.signature} {pair.family}"
+        if pair.signature is None:
+            return None
+        # That one of many things is not there says nothing of the tool: such failures are alike by their call.
+        key = pair.key if _ABSENT.search(pair.signature) is not None else ""
+        return f"{pair.signature} {pair.family}{key}"
 
-    def shown(self, signature: str) -> str:
-        """The signature without the digest of the result."""
-        return signature.rpartition(" ")[0]
+    def shown(self, pair: Pair) -> str:
+        """A failure as messages name it."""
+        return (pair.signature or "")[:SHOWN]
 
     def _follow(self, tool: str, pairs: list[Pair]) -> _Streak | None:
         """The streak of the tool after this round, if the round was one more of it."""
@@ -71,12 +80,11 @@ class Failing:
             signatures = {self.signature(pair) for pair in ran}
             if None in signatures or (len(signatures) > 1 and not self._in_any_way):
                 return None
-            shown = self.signature(ran[0])
-            signature = "any" if self._in_any_way else shown
+            signature = "any" if self._in_any_way else self.signature(ran[0])
             if streak is None or streak.signature != signature or self.is_news(ran):
                 streak = _Streak(signature, pairs[0].n)
             self._streaks[tool] = streak
-            streak.shown, streak.known = self.shown(shown or ""), ran[0].content[:400]
+            streak.shown, streak.known = self.shown(ran[0]), ran[0].content[:400]
         streak.count += 1
         streak.calls = (*streak.calls[-7:], pairs[0].call_id)
         streak.keys = tuple(dict.fromkeys((*streak.keys[-7:], *(pair.key for pair in pairs))))
@@ -89,7 +97,7 @@ class Failing:
     def _finding(self, tool: str, streak: _Streak) -> Finding:
         return Finding(
             detector=self.name,
-            pattern=f"failing: {streak.shown[:120]}",
+            pattern=f"failing: {streak.shown}",
             count=streak.count,
             calls=streak.calls,
             # One call that fails is blocked by its key; a tool that fails whatever it gets, by its name.
@@ -132,9 +140,6 @@ class Erring(Failing):
 
     def signature(self, pair: Pair) -> str | None:
         return pair.signature
-
-    def shown(self, signature: str) -> str:
-        return signature
 
     def is_news(self, ran: list[Pair]) -> bool:
         return any(pair.moved for pair in ran)

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from ..messages import Finding
 from ..thresholds import Thresholds
-from .round import Pair, Ring, Round
+from .round import Ring, Round
+from .saying import is_nothing
 
 REMEMBERED = 6
 """Tools that are followed at once."""
-SHORT = 200
-"""Characters of a result up to which it may say that there was nothing."""
-
-_NOTHING = re.compile(
-    r"no (?:\w+ ){0,3}(?:found|results?|match(?:es)?|hits|records?|rows?|data|items|entries|documents?)\b"
-    r"|not(?:hing)? found|nothing|could not find"
-    r"|(?:^|\b)0 (?:results?|match(?:es)?|hits|rows?|records?|items|files|documents?)"
-    r"|^[\[\]{}()\"'\s]*(?:null|none|empty)?[\[\]{}()\"'\s]*$"
-    r"|\b(?:results|items|hits|matches|data|rows|documents|total|count)[\"']?\s*:\s*(?:\[\s*\]|null|0\b)"
-)
 
 
 class Fruitless:
@@ -40,7 +30,12 @@ class Fruitless:
         streaks = self._streaks
         for pair in round.pairs:
             count, onset, calls = streaks.pop(pair.tool, (0, pair.n, ()))
-            if pair.signature is None and pair.ran and (not is_nothing(pair) or pair.poll):
+            blocked = pair.refused and self._steps.block is not None and count >= self._steps.block
+            if pair.signature is not None or not (pair.ran or blocked):  # neither found nor found nothing
+                if count:
+                    streaks[pair.tool] = count, onset, calls
+                continue
+            if pair.ran and (pair.poll or not is_nothing(pair.content)):
                 continue
             calls = (*calls[-7:], pair.call_id)
             streaks[pair.tool] = count + 1, onset, calls
@@ -61,9 +56,3 @@ class Fruitless:
         while len(streaks) > REMEMBERED:
             streaks.pop(next(iter(streaks)))
         return found
-
-
-def is_nothing(pair: Pair) -> bool:
-    """Whether a result says that there is nothing. An empty text does not: it is what many orders are answered with."""
-    content = pair.content.strip()
-    return 0 < len(content) <= SHORT and _NOTHING.search(content.lower()) is not None

@@ -24,7 +24,6 @@ from ..messages import (
 )
 from ..thresholds import Thresholds
 from ..wording import Wording
-from .alike import is_acknowledgement
 from .badarguments import BadArguments
 from .breaker import Breaker
 from .chant import Chants
@@ -43,6 +42,7 @@ from .monologue import Monologue, Thoughts
 from .poll import Poll
 from .recurring import Recurring
 from .round import FEW, OURS, Pair, Ring, Round
+from .saying import is_acknowledgement
 from .similar import Similar
 from .spent import Spent
 from .stale import Stale
@@ -164,7 +164,9 @@ class Judge:
             desk = self._desks[context] = _Desk(self._make(), self._thresholds.window)
             self._kinds.update(desk.folds)
             if len(self._desks) > CONTEXTS:
-                self._desks.pop(next(iter(self._desks)))
+                self._desks.pop(next((name for name, other in self._desks.items() if not other.open), context))
+        elif len(self._desks) > 1:
+            self._desks[context] = self._desks.pop(context)  # the one that was used last comes last
         return desk
 
     def _make(self) -> list[Detector]:
@@ -271,7 +273,7 @@ class Judge:
         if self._failed:
             judged.failed, self._failed = self._failed, []
         found: list[tuple[str, list[Finding]]] = []
-        known = whole.moved or whole.wide or not whole.novel
+        known = whole.moved or whole.wide or any([not pair.novel for pair in whole.pairs])
         for detector, when in desk.asked:
             if (
                 when == "always"
@@ -334,7 +336,8 @@ class Judge:
             pair.ran, pair.refused = False, refused
         if pair.ran and few and RECOGNISER not in self._off:
             try:
-                seen = ring.recent.recognise(result.tool, key, event.arguments, compared, result.content)
+                failed = kind in FAILURES
+                seen = ring.recent.recognise(result.tool, key, event.arguments, compared, result.content, failed)
                 pair.key, pair.result, pair.like = seen.key, seen.result, seen.key != key
                 pair.family, pair.near = seen.family, seen.near
                 pair.drifted, pair.moved, pair.masked = seen.drifted, seen.moved, seen.masked
@@ -392,13 +395,13 @@ def _is_known(
 ) -> bool:
     """Whether a word or a block would only repeat: the calls are blocked already, or another detector has spoken of
     the same tool in this round."""
-    keys = {key for key in finding.keys if not key.startswith("tool:")}
-    if action in ("nudge", "block") and keys and keys <= desk.blocked:
+    keys = set(finding.keys)
+    if action in ("nudge", "block") and ((keys and keys <= desk.blocked) or f"tool:{finding.tool}" in desk.blocked):
         return True
     if action == "block":
         desk.blocked |= keys
     return action == "nudge" and any(
-        detector != finding.detector and other.tool == finding.tool
+        detector != finding.detector and finding.tool is not None and other.tool == finding.tool
         for (detector, did), alike in taken.items()
         if did is not None
         for other in alike

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from zlib import crc32
 
-from .alike import alike, is_fruitless, is_telling
+from .alike import alike, asked
 from .arguments import parts_of, spelling
+from .saying import is_acknowledgement, is_fruitless, is_nothing, is_telling
 from .volatile import CHANGES, NEWS, Change, Drift, changes, masked, plain
 
 KEPT = 10
@@ -33,8 +35,8 @@ class Seen:
     """A call with its last result, as far as it is kept."""
 
     __slots__ = (
-        "arguments", "digest", "drift", "drifted", "end", "family", "head", "key", "length", "masked", "moved", "near",
-        "result", "spelled", "tail", "tool", "varied",
+        "arguments", "digest", "drift", "drifted", "end", "family", "head", "key", "length", "masked", "middle",
+        "moved", "near", "result", "spelled", "tail", "tool", "varied",
     )  # fmt: skip
 
     def __init__(self, tool: str, key: str) -> None:
@@ -57,6 +59,8 @@ class Seen:
         self.near = False
         """Whether the call is an earlier one put differently: alike, and with the same result."""
         self.length = -1
+        self.middle = b""
+        """The longest words of a long result between its beginning and its end, as hashes."""
         self.spelled = 0
         self.varied = False
         """Whether it came with other arguments too."""
@@ -96,7 +100,7 @@ class Recent:
             return key
         return self._spelled.get(hash((tool, *map(masked, parts_of(arguments)))), key)
 
-    def recognise(self, tool: str, key: str, arguments: str, digest: str, content: str) -> Seen:
+    def recognise(self, tool: str, key: str, arguments: str, digest: str, content: str, failed: bool = False) -> Seen:
         """Note a call with its result; its ``key`` and ``result`` are those of an earlier one that is the same."""
         seen = self._seen.pop(key, None)
         if seen is None:
@@ -115,14 +119,16 @@ class Recent:
         if seen.digest != digest:
             head, tail = _edges(content, arguments)
             fresh = seen.length < 0
-            if self._answers.setdefault(tool, digest) != digest:
+            if not failed and self._answers.setdefault(tool, digest) != digest:
                 self._answers[tool] = None
             if len(self._answers) > TOOLS:
                 del self._answers[next(iter(self._answers))]
-            if fresh or not _same(seen, head, tail, len(content)):
+            middle = _middle(content) if len(content) > HEAD + TAIL else b""
+            if fresh or not _same(seen, head, tail, len(content), middle):
                 seen.result = seen.family = digest
                 seen.moved = not fresh
             seen.digest, seen.head, seen.tail, seen.length = digest, head, tail, len(content)
+            seen.middle = middle
             seen.end = (tail or head)[-LOOK:]
             if fresh:
                 self._relate(seen, content)
@@ -149,16 +155,30 @@ class Recent:
                 if not _is_same_news(other, seen):
                     continue
             seen.family = other.family
+            mine, theirs = parts_of(seen.arguments), parts_of(other.arguments)
+            equal = asked(mine) == asked(theirs)
             # A tool that has but one answer, whatever it is told, acknowledges.
-            told = self._answers.get(tool) is None and is_telling(content)
-            if told or alike(parts_of(other.arguments), parts_of(seen.arguments), content):
+            nothing, several = is_nothing(content), self._answers.get(tool) is None
+            acknowledges = not nothing and is_acknowledgement(content)
+            if equal and several and not (nothing or acknowledges):
+                self._merge(other, seen)
+                return
+            if acknowledges and not (equal and several):
+                return
+            if equal or alike(theirs, mine, several and is_telling(content)):
                 seen.near = True
                 return
+
+    def _merge(self, other: Seen, seen: Seen) -> None:
+        """A call asks what an earlier one asked, and was told the same: it is that one."""
+        if self._spelled.get(seen.spelled) == seen.key:
+            del self._spelled[seen.spelled]
+        seen.key, seen.spelled, seen.result, seen.varied = other.key, other.spelled, other.result, True
 
 
 def _is_same_news(one: Seen, other: Seen) -> bool:
     """Whether two calls had the same result, but for volatile parts and scores."""
-    changed = _changed(one, other.head, other.tail)
+    changed = _changed(one, other.head, other.tail) if _is_middle_same(one.middle, other.middle) else None
     if changed is None:
         return False
     # Ids, and scores: numbers with a fraction.
@@ -179,14 +199,40 @@ def _edges(content: str, arguments: str) -> tuple[str, str]:
     return head[:HEAD], (tail or head[HEAD:])[-TAIL:]
 
 
+def _middle(content: str) -> bytes:
+    """The longest words of what lies between the kept beginning and end, as hashes: few texts on other things share
+    them."""
+    inner = content[HEAD : len(content) - TAIL]
+    if len(inner) > MIDDLE:
+        half = MIDDLE // 2
+        inner = f"{inner[:half]} {inner[len(inner) // 2 : len(inner) // 2 + half]}"
+    longest = sorted(sorted(set(_LETTERS.findall(inner))), key=len)[-WORDS:]
+    return b"".join([crc32(word.encode()).to_bytes(HASH) for word in longest])
+
+
+def _is_middle_same(one: bytes, other: bytes) -> bool:
+    """Whether most of the longest words of two texts are the same."""
+    if one == other:
+        return True
+    left, right = ({words[at : at + HASH] for at in range(0, len(words), HASH)} for words in (one, other))
+    return len(left & right) * 4 >= 3 * max(len(left), len(right))
+
+
+MIDDLE = 2000
+"""Characters between beginning and end that are looked at."""
+WORDS = 8
+"""Words between beginning and end that are remembered."""
+HASH = 4
+"""Bytes of the hash of a word."""
+_LETTERS = re.compile(r"[A-Za-z]{3,20}")
 WIDE = 4 * (HEAD + TAIL)
 _VALUES = re.compile(r'"((?:[^"\\]|\\[^u]){12,300})"(?!:)')
 
 
-def _same(seen: Seen, head: str, tail: str, length: int) -> bool:
+def _same(seen: Seen, head: str, tail: str, length: int, middle: bytes) -> bool:
     """Whether a result is the one before it but for volatile parts."""
     near = abs(length - seen.length) <= LONGER + length * SHARE
-    changed = _changed(seen, head, tail) if near else None
+    changed = _changed(seen, head, tail) if near and _is_middle_same(seen.middle, middle) else None
     if changed is None:
         seen.drift = None
         return False

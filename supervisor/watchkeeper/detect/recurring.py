@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from ..messages import Finding
 from ..thresholds import Thresholds
 from .detector import When
-from .round import Ring, Round
+from .round import Pair, Ring, Round
+from .saying import is_complaint, is_fine
 
 REMEMBERED = 8
 """Calls that are followed at once."""
+NEUTRAL = 0.5
+"""What a result that complains of nothing counts: a gauge that stays where it is may be looked at often."""
 APART = 10
 """Rounds without a call after which it is not coming back: what is looked at now and then does not recur."""
 
@@ -29,8 +32,8 @@ class Recurring:
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.recurring
-        self._streaks: dict[int, tuple[int, int, int]] = {}
-        """By pair: how often it came, when first, and in which round last. The latest last."""
+        self._streaks: dict[int, tuple[float, int, int]] = {}
+        """By pair: what its coming weighs, when it came first, and in which round last. The latest last."""
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         if round.wide:
@@ -43,18 +46,22 @@ class Recurring:
             if pair.novel or pair.masked or pair.poll or not pair.telling:  # one that has drifted is novel
                 continue
             both = pair.id
-            count, onset, last = streaks.pop(both, (1, pair.n, now))
+            before, onset, last = streaks.pop(both, (1.0, pair.n, now))
             if now - last > APART:
-                count, onset = 1, pair.n
-            streaks[both] = count + 1, onset, now
+                before, onset = 1.0, pair.n
+            weight = before + _weight(pair)
+            streaks[both] = weight, onset, now
+            count = int(weight)
             if len(streaks) > REMEMBERED:
                 streaks.pop(next(iter(streaks)))
-            if self._steps.tells(count + 1) and last < now - 1:  # those in a row are not judged here
+            if (
+                count > int(before) and self._steps.tells(count) and last < now - 1
+            ):  # those in a row are not judged here
                 found.append(
                     Finding(
                         detector=self.name,
                         pattern="equal call, equal result, among others",
-                        count=count + 1,
+                        count=count,
                         calls=(pair.call_id,),
                         keys=(pair.key,),
                         tool=pair.tool,
@@ -63,3 +70,10 @@ class Recurring:
                     )
                 )
         return found
+
+
+def _weight(pair: Pair) -> float:
+    """What one more equal pair counts. That all is well may be seen again and again."""
+    if not pair.ran or pair.signature is not None or is_complaint(pair.content):
+        return 1
+    return 0 if is_fine(pair.content) else NEUTRAL

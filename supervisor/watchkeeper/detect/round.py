@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from zlib import crc32
 
 from .bloom import Bloom
 from .recent import Recent
@@ -185,11 +186,11 @@ class Ring:
                 del self._results[next(iter(self._results))]
         else:
             for pair in pairs:
-                if not self._once.add(pair.id):
+                if not self._once.add(print_ := crc32(f"{pair.key}\0{pair.result}".encode("utf-8", "replace"))):
                     pair.novel = round.novel = round.unseen = True
                 elif pair.drifted:  # perhaps it leads somewhere
                     pair.novel = round.novel = True
-                elif self._twice.add(pair.id):
+                elif self._twice.add(print_):
                     pair.stale = True
         ring.extend([pair.id for pair in pairs])
         if len(ring) > self._size:

@@ -20,9 +20,10 @@ class Similar:
     """
 
     name = "similar"
-    __slots__ = ("_streaks",)
+    __slots__ = ("_block", "_streaks")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
+        self._block = thresholds.similar.block
         self._streaks: dict[str, _Streak] = {}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
@@ -30,19 +31,26 @@ class Similar:
         if round.wide:
             return found
         for pair in round.pairs:
+            if pair.refused and (blocked := self._streaks.get(pair.tool)) is not None and self._is_blocked(blocked):
+                blocked.note(pair)
+                found.append(self._finding(blocked, pair))
             if not pair.ran or pair.signature is not None:
                 continue
             streak = self._streaks.pop(pair.tool, None)
             if streak is None or streak.result != pair.family or pair.poll:
                 streak = _Streak(pair)
-            elif pair.near and streak.key != pair.key:
-                # One that is not alike, but had the same result, says nothing either way.
+            elif (pair.near or (streak.count > 1 and not pair.novel)) and streak.key != pair.key:
+                # A new one that is not alike, but had the same result, says nothing either way.
                 streak.note(pair)
                 found.append(self._finding(streak, pair))
             self._streaks[pair.tool] = streak
         while len(self._streaks) > REMEMBERED:
             self._streaks.pop(next(iter(self._streaks)))
         return found
+
+    def _is_blocked(self, streak: _Streak) -> bool:
+        """Whether a refusal may be due to this streak."""
+        return self._block is not None and streak.count >= self._block
 
     def _finding(self, streak: _Streak, pair: Pair) -> Finding:
         return Finding(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from zlib import crc32
 
 from ..messages import Finding
 from ..thresholds import Thresholds
-from .alike import TELLING
 from .bloom import Bloom
 from .round import Pair, Ring, Round
+from .saying import TELLING
 
 EDGE = 8000
 """Characters of a result that are looked at."""
@@ -99,13 +100,17 @@ class Stale:
         lines = content[:EDGE].split("\n")
         for line in lines[:: len(lines) // LINES + 1]:  # from all over it: its beginning may be a heading each time
             bare = line.strip()
-            if len(bare) > 3 and not seen.add(hash(bare)):
+            if len(bare) > 3 and not seen.add(crc32(bare.encode("utf-8", "replace"))):
                 new += 1
                 if new == ENOUGH:  # what is not remembered will be news once more
                     break
         if new:
             return True
-        words = [word for word in _WORD.findall(pair.arguments[:EDGE])[:WORDS] if not seen.add(hash(word))]
+        words = [
+            word
+            for word in _WORD.findall(pair.arguments[:EDGE])[:WORDS]
+            if not seen.add(crc32(word.encode("utf-8", "replace")))
+        ]
         words = [word for word in words if "*" not in word]
         if not pair.telling:
             return True if words else None  # a new order, acknowledged; or one more of the same

@@ -40,13 +40,15 @@ _ZONE = r"(?:z\b|[+-]\d\d:?\d\d)?"
 _UNIT = r"(?:ns|µs|μs|us|ms|msecs?|millis|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|days?)"
 _EPOCH = r"(?<![\d.])1[4-9]\d{8}(?:\d{9}|\d{6}|\d{3}|\.\d+)?(?![\d.])"
 """Seconds, milli-, micro- and nanoseconds since 1970, in this quarter of the century."""
-_STAMP = rf"\d{{4}}[-/.]?\d\d[-/.]?\d\d[t_:-]?\d{{1,2}}:?\d\d:?\d\d(?:[.,]\d+)?{_ZONE}"
+_STAMP = rf"\d{{4}}[-/.]?\d\d[-/.]?\d\d[t_:-]?\d{{1,2}}[:_-]?\d\d[:_-]?\d\d(?:[.,_]\d+)?{_ZONE}"
 _NOW = rf"\d{{4}}[-/.]?\d\d[-/.]?\d\d[t_: -]?\d{{1,2}}:?\d\d:?(?!00|59)\d\d(?:[.,]\d+)?{_ZONE}"
+_LOGGED_NOW = rf"\d\d/{_MONTH}/\d{{4}}:\d\d:\d\d:(?!00|59)\d\d(?: [+-]\d{{4}})?"
 _EPOCH_NOW = r"(?<![\d.])1[4-9]\d{6}(?!00(?!\d)|00000(?!\d))\d\d(?:\d{9}|\d{6}|\d{3}|\.\d+)?(?![\d.])"
 _PLACE = r"(?:/private)?/(?:var/)?(?:tmp|folders)/[\w./+-]*|(?<![a-z])(?:tmp|temp)[-_.]?\w{4,}|pytest-\d+"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _HANDLES = re.compile(rf"{_UUID}|(?<![a-z0-9])(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{{7,}}(?![a-z0-9])")
 """Ids by their form: long, and hexadecimal with both kinds of character."""
+_HEX = re.compile(r"[0-9a-f]{7,}")
 _FORMS = (
     _STAMP,
     rf"\d{{4}}[-/.]\d\d?[-/.]\d\d?(?:[t_:-]?{_CLOCK}{_ZONE})?",
@@ -54,6 +56,7 @@ _FORMS = (
     rf"{_CLOCK}{_ZONE}(?![\d:])",
     _EPOCH,
     r"0x[0-9a-f]+",
+    r"(?<=\w)@[0-9a-f]{6,8}\b",
     rf"(?<![\w.])\d+(?:[.,]\d+)?{_UNIT}(?:\d+(?:\.\d+)?{_UNIT})*\b",
     _PLACE,
     r"\[\d{1,7}\](?=:|$)",
@@ -69,20 +72,7 @@ _IDS = (
     *("callid", "logid", "requestkey", "idempotencykey", "clienttoken", "requesttoken", "csrftoken", "sessiontoken"),
     *("accesstoken", "handoffid", "nonce", "timestamp", "cachebuster", "cachebust", "clientrequestid"),
     *("attempt", "attempts", "retries", "retrycount", "requestcount", "requestno", "requestnumber", "iteration"),
-    *(
-        "requestedat",
-        "clienttime",
-        "session",
-        "limit",
-        "maxresults",
-        "pagesize",
-        "topk",
-        "topn",
-        "timeout",
-        "maxbytes",
-        "maxlines",
-        "maxtokens",
-    ),
+    *("requestedat", "clienttime", "session"),
 )
 _STATES = (
     # An id that is another one each time, beside a result that is the same, is that of the answer.
@@ -93,14 +83,14 @@ _STATES = (
     *("elapsedms", "durationms", "elapsedtime", "responsetime", "tookms", "latencyms", "loadaverage"),
     *("requestsmade", "ratelimitremaining", "quotaremaining", "remainingrequests", "ratelimitreset", "callcount"),
 )
-_ONE_TIME = (
-    "attempt attempts iter now nonce rand random req retry salt since t tries try ts until uuid guid timestamp _"
-)
+_ASKING = "nonce rand random cachebust cachebuster sleep attempt attempts retry retries retrycount"
+"""Names of what varies in questions."""
+_ONE_TIME = "iter now req salt since t tries try ts until uuid guid timestamp _"
 _ANSWERS = (
-    "age at call conn connection counter cursor date duration elapsed etag since until expires hits host instance"
-    " invocation iteration job latency pid pids port ports ppid ray receipt ref request retries runtime seed seq"
-    " sequence served session sid span started stamp sys t0 took tick tid time uptime user real via worker thread"
-    " process msgid checksum csrf xcache cwd workdir run cpu mem memory memavailable memfree rss vsz heap load loadavg"
+    "age at call conn connection counter cursor date dur duration elapsed etag since until expires instance"
+    " invocation iteration latency pid pids port ports ppid ray receipt ref request retries runtime seed seq"
+    " sequence served session sid span started stamp sys t0 took tick tid time uptime real via worker thread"
+    " process msgid checksum csrf xcache cwd workdir run cpu mem memavailable memfree rss vsz heap load loadavg"
 )
 
 
@@ -112,12 +102,18 @@ class Kinds(NamedTuple):
     endings: tuple[str, ...]
 
 
-RESULTS = Kinds(re.compile("|".join(_FORMS)), frozenset((_ONE_TIME + " " + _ANSWERS).split()), (*_IDS, *_STATES))
+RESULTS = Kinds(re.compile("|".join(_FORMS)), frozenset(f"{_ASKING} {_ONE_TIME} {_ANSWERS}".split()), (*_IDS, *_STATES))
 """What varies in answers: whatever says when it was given, by whom, and how long it took."""
 ARGUMENTS = Kinds(
-    re.compile(rf"{_NOW}|{_EPOCH_NOW}|{_MONTH} \d{{1,2}},? {_CLOCK}|(?:(?<=tee )|(?<=> )|(?<=>))/tmp/\S+"),
-    frozenset(f"{_ONE_TIME} sid session token auth sleep".split()),
-    _IDS,
+    re.compile(
+        rf"{_NOW}|{_LOGGED_NOW}|{_EPOCH_NOW}|{_MONTH} \d{{1,2}},? {_CLOCK}|(?:(?<=tee )|(?<=> )|(?<=>))/tmp/\S+",
+        re.IGNORECASE,
+    ),
+    frozenset(_ASKING.split()),
+    (
+        *("requestid", "reqid", "traceid", "spanid", "correlationid", "invocationid", "clientrequestid", "handoffid"),
+        *("idempotencykey", "clienttoken", "requesttoken", "csrftoken", "requestkey"),
+    ),
 )
 """What varies in questions: far less, since an id, a date or a port may be what is asked about. A time to the second is
 that of asking; one on the minute, or the last second of one, was chosen."""
@@ -143,15 +139,28 @@ class Change(NamedTuple):
 
 
 def masked(part: str) -> str:
-    """A ``name: value`` part of arguments with what is volatile in it replaced."""
+    """A ``name: value`` part of arguments with what is volatile in it replaced.
+
+    That is what names the request itself, the time of asking, and what is beside the point within a longer text. A
+    value that stands alone is what is asked about, whatever it looks like.
+    """
     name, _, value = part.partition(": ")
     if _is_one_time(name):
         return f"{name}: #"
-    value = value.lower()
     if "=" not in value and _DIGITS.search(value) is None:
-        return f"{name}: {value}"
-    value = _ASKED_WITH.sub(_masked_pair, ARGUMENTS.forms.sub("#", value))
+        return part
+    if " " in value or "?" in value or _is_clock(name):
+        value = _ASKED_WITH.sub(_masked_pair, ARGUMENTS.forms.sub("#", value))
     return f"{name}: {value}"
+
+
+@functools.lru_cache(maxsize=512)
+def _is_clock(name: str) -> bool:
+    """Whether an argument of this name says when it is asked."""
+    return name.rpartition(".")[2].lower().translate(_CLEAN) in _ASKED_AT
+
+
+_ASKED_AT = frozenset(["timestamp", "ts", "now", "since", "until", "requestedat", "clienttime", "sentat", "askedat"])
 
 
 @functools.lru_cache(maxsize=512)
@@ -162,10 +171,13 @@ def _is_one_time(name: str) -> bool:
 
 def _masked_pair(found: re.Match[str]) -> str:
     name = found[1]
-    return f"{name}=#" if _identifies(name.lower(), ARGUMENTS) else found[0]
+    volatile = _identifies(name.lower(), ARGUMENTS) or name.lower() in _IN_COMMANDS
+    return f"{name}=#" if volatile else found[0]
 
 
-_ASKED_WITH = re.compile(r"([A-Za-z_-][\w-]*)(?:[=#]| (?=#?\d))[^\s&;\"']+")
+_IN_COMMANDS = frozenset(["ts", "t", "sid", "token", "attempt", "try", "retry", "run_id"])
+"""Names within an address or a command line, beside what is asked for there."""
+_ASKED_WITH = re.compile(r"(?<![\w-])([A-Za-z_-][\w-]*)(?:[=#]| (?=#?\d))[^\s&;\"']+")
 """A name with its value within a value: of an address, or of a remark."""
 
 
@@ -251,8 +263,10 @@ def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
         back -= 1
     before = words[back] if back >= 0 and position else ""
     # A name is followed by an id or a number: "request 17", not "request failed".
-    if before and ((_has_digit(one) and _has_digit(other)) or before[-1] in ":=#"):
-        if _identifies(before, RESULTS) or (back > 0 and _identifies(words[back - 1] + before, RESULTS)):
+    if before and ((_has_digit(one) and _has_digit(other)) or before[-1] in ":=#" or words[position - 1] in ":="):
+        if (_identifies(before, RESULTS) and not _counts(before, one, other)) or (
+            back > 0 and _identifies(words[back - 1] + before, RESULTS)
+        ):
             return True
         if _CALENDAR.fullmatch(before) and max(len(one), len(other)) <= 4 and _has_digit(one) and _has_digit(other):
             return True  # Nov 30
@@ -283,6 +297,14 @@ _RUNS = re.compile(r"#(?: #)+")
 _FILLERS = frozenset(("#", "id", "id:", "is", "no", "no.", "number", "w/", "=", ":", "(", "of"))
 
 
+def _counts(name: str, one: str, other: str) -> bool:
+    """Whether a name that ends in "id" may be a count, as "bid" or "paid" are: its values are plain numbers."""
+    bare = name.translate(_CLEAN)
+    if not bare.endswith("id") or bare in RESULTS.names or bare.endswith(_STATES[1:] + _IDS):
+        return False
+    return _NUMBER.fullmatch(one) is not None
+
+
 def _named(word: str) -> tuple[str, str]:
     """``name=value`` in one word."""
     bare = word.rstrip("=:#&?")
@@ -303,7 +325,7 @@ def _change(place: tuple[int, int], one: str, other: str) -> Change | None:
     """A change of numbers or ids; None for one of words, which is news. So is a move of one part of a whole (3/24)."""
     if _FRACTION.fullmatch(one.strip("[]().:")) or _FRACTION.fullmatch(other.strip("[]().:")):
         return None
-    if _HANDLES.sub("#", one) == _HANDLES.sub("#", other):
+    if _HANDLES.sub("#", one) == _HANDLES.sub("#", other) or _are_hex(one, other):
         return Change(place)
     one, other = _THOUSANDS.sub("", one), _THOUSANDS.sub("", other)
     if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other) and max(len(one), len(other)) < 18:
@@ -324,6 +346,13 @@ def _change(place: tuple[int, int], one: str, other: str) -> Change | None:
     if (len(numbers) == 1 or (numbers and ":" not in one)) and max(map(len, numbers[0])) < 16:
         return Change(place, float(numbers[0][0]), float(numbers[0][1]))
     return Change(place)
+
+
+def _are_hex(one: str, other: str) -> bool:
+    """Whether both are of the same length and hexadecimal, though one of them may happen to have digits only."""
+    if len(one) != len(other) or _HEX.fullmatch(one) is None or _HEX.fullmatch(other) is None:
+        return False
+    return not (one.isdecimal() and other.isdecimal()) and not (one.isalpha() and other.isalpha())
 
 
 def _is_random(run: str) -> bool:

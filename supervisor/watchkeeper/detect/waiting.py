@@ -32,18 +32,18 @@ _WAITING = re.compile(
     r"(?:^|\"|'|-lc |-c )\s*(?:sleep|start-sleep|wait)\b[ (\"':a-z-]*(?:0*[1-9]|\.\d)|(?:^|[;&|\"] ?)wait(?:$|[;&|\"])"
 )
 """A command that begins with a wait: one in the middle of others is a part of what they do."""
-_EMPTY = re.compile(r'\{"(?:command|cmd|input|keystrokes)":"\s*"\}')
-_WAITER = re.compile(r"(?:^|[_.\-/])(?:sleep|wait|delay|pause)(?:$|[_.\-/])")
+_EMPTY = re.compile(r'"(?:command|cmd|input|keystrokes)":"\s*"')
+_WAITER = re.compile(r"(?:^|[_.\-/])(?:sleep|wait)(?:$|[_.\-/])")
 
 
 @lru_cache(maxsize=256)
 def _acts(tool: str) -> bool:
-    return _ACTS.search(tool.lower()) is not None
+    return _ACTS.search(tool[:80].lower()) is not None
 
 
 @lru_cache(maxsize=256)
 def _waits(tool: str) -> bool:
-    return _WAITER.search(tool.lower()) is not None
+    return _WAITER.search(tool[:80].lower()) is not None
 
 
 def is_going_on(pair: Pair) -> bool:
@@ -56,14 +56,12 @@ def is_going_on(pair: Pair) -> bool:
 
 def is_wait(pair: Pair) -> bool:
     """Whether a call waits: by the name of its tool, or by a command in its arguments."""
-    if (
-        len(pair.arguments) < 32 and _EMPTY.fullmatch(pair.arguments) is not None
-    ):  # an empty command goes on with what is running
-        return True
     shown = pair.arguments[:SHOWN].lower()
+    if _EMPTY.search(shown) is not None:  # an empty command goes on with what is running
+        return True
     if _waits(pair.tool):
         return re.search(r"[1-9]", shown) is not None or not re.search(r"\d", shown)
-    return ("sleep" in shown or "wait" in shown or "timeout" in shown) and _WAITING.search(shown) is not None
+    return ("sleep" in shown or "wait" in shown) and _WAITING.search(shown) is not None
 
 
 def is_poll(pair: Pair, polls: Collection[str]) -> bool:
