@@ -35,9 +35,10 @@ async def cling() -> str:
 
 @tool(effect="reads", timeout=None)
 async def block() -> str:
-    """Hold the event loop itself."""
+    """Hold the event loop itself, in short sleeps: a signal that comes just before a long one is heard only after it."""
     print("blocking", file=sys.stderr, flush=True)
-    time.sleep(120)
+    for _ in range(2_400):
+        time.sleep(0.05)
 
 def tools(**options):
     return [cling, block]
