@@ -62,6 +62,7 @@ def test_where_the_result_tells_numbers_may_differ() -> None:
 
 def test_what_is_asked_is_the_same_in_another_case_and_for_more_of_it() -> None:
     assert asked(["q: SIM card", "limit: 5"]) == asked(["q: sim-card", "limit: 50"])
+    assert asked(["call: look( name = 'x' ) ;"]) == asked(['call: look(name="x")'])
     assert asked(["q: v1-a"]) != asked(["q: v1 a"])
     assert asked(["limit: 5"]) != asked(["limit: 6"])  # if nothing else is asked
 

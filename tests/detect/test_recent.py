@@ -174,7 +174,8 @@ def test_of_a_long_result_the_beginning_and_the_end_are_compared() -> None:
 
     assert len(set(Calls().results(long(), long(middle="8 " * 40)))) == 1
     # Of what lies between, the longest words.
-    assert len(set(Calls().results(long(middle="about cats and dogs "), long(middle="on the price of tea ")))) == 2
+    kittens, coffee = long(middle="about kittens and puppies "), long(middle="on the prices of coffee ")
+    assert len(set(Calls().results(kittens, coffee))) == 2
     assert len(set(Calls().results(long(), long(first="other")))) == 2
     assert len(set(Calls().results(long(), long(last="other")))) == 2
     assert len(set(Calls().results(long(), long(length=9_000)))) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from .volatile import ARGUMENTS
 
@@ -45,11 +46,17 @@ def alike(one: list[str], other: list[str], telling: bool) -> bool:
 def asked(parts: list[str]) -> list[str]:
     """What a call asks: its parts without those that say how much is wanted or where it is put for the time being,
     without the time of asking, and the words in one case and without signs."""
-    kept = [part for part in parts if not _BESIDE.match(part)] or parts
-    return [
-        ARGUMENTS.forms.sub("#", part) if any(map(str.isdecimal, part)) else _SIGNS.sub(" ", part.lower())
-        for part in kept
-    ]
+    kept = [one for one in map(_asks, parts) if one is not None]
+    return kept or parts
+
+
+@lru_cache(maxsize=64)
+def _asks(part: str) -> str | None:
+    """What one part asks; None if it is beside the point."""
+    if _BESIDE.match(part):
+        return None
+    bare = ARGUMENTS.forms.sub("#", part) if any(map(str.isdecimal, part)) else _SIGNS.sub(" ", part.lower())
+    return _AROUND.sub(r"\1", _QUOTES.sub("", bare)).strip()
 
 
 _BESIDE = re.compile(
@@ -57,6 +64,9 @@ _BESIDE = re.compile(
     r"(?:_?(?:ms|s|sec|seconds))?: |[\w.]+: /tmp/\S+$",
     re.IGNORECASE,
 )
+_NAMES = re.compile(r"[\d/@._]")
+_QUOTES = re.compile(r"[\"'`;]")
+_AROUND = re.compile(r"\s*([^\w\s])\s*")
 _SIGNS = re.compile(r"[\s_-]+")
 
 
@@ -67,15 +77,21 @@ def _is_thing(word: str) -> bool:
 
 def words_of(parts: list[str]) -> set[str]:
     """The words of values that say something, each without its ending."""
-    text = " ".join(part.partition(": ")[2] or part for part in parts)
-    found = (word.strip("./:@-") for word in _WORD.findall(text))
-    return {
-        word if is_name(word) else stem(word.lower()) for word in found if f" {word.lower()} " not in _STOP and word
-    }
+    return set[str]().union(*map(_words, parts))
+
+
+@lru_cache(maxsize=64)
+def _words(part: str) -> frozenset[str]:
+    found = (word.strip("./:@-") for word in _WORD.findall(part.partition(": ")[2] or part))
+    return frozenset(
+        [word if is_name(word) else stem(word.lower()) for word in found if f" {word.lower()} " not in _STOP and word]
+    )
 
 
 def stem(word: str) -> str:
     """A word without its ending, roughly."""
+    if word[-1:] not in "gsd":
+        return word
     for ending in ("ing", "ies", "es", "ed", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
@@ -83,8 +99,7 @@ def stem(word: str) -> str:
 
 
 def is_name(word: str) -> bool:
-    return (
-        any(map(str.isdecimal, word))
-        or any(mark in word for mark in "/@._")
-        or not (word.islower() or word[1:].islower())
-    )
+    """Whether a word names one thing: it has digits, signs or capitals in it."""
+    if word.isalpha():
+        return not word[1:].islower() and not word.islower()
+    return _NAMES.search(word) is not None or not (word.islower() or word[1:].islower())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -14,6 +15,8 @@ from .volatile import masked
 
 LONGEST = 2000
 DEEPEST = 8
+FEW = 400
+"""Characters of arguments up to which their parts are remembered for a while."""
 MOST = 64
 """Values that are looked at."""
 
@@ -36,6 +39,10 @@ def spelling(tool: str, arguments: str) -> str:
 
 def parts_of(arguments: str) -> list[str]:
     """The arguments as ``name:value`` parts. What is no JSON is one part. Never raises."""
+    return list(_parts_of_few(arguments) if len(arguments) <= FEW else _parts_of(arguments))
+
+
+def _parts_of(arguments: str) -> list[str]:
     found: list[str] = []
     try:
         _flatten("", _decode(arguments), 0, found)
@@ -45,6 +52,10 @@ def parts_of(arguments: str) -> list[str]:
         found = [part for part in found if not _WHY.match(part)] or found
     found.sort()
     return found
+
+
+_parts_of_few = lru_cache(maxsize=64)(_parts_of)
+"""The last calls are compared with each new one."""
 
 
 def spelled(text: str) -> str:

@@ -20,6 +20,12 @@ _COMPLAINT = re.compile(
     r"|No such file or directory|Permission denied|not recognized as"
 )
 
+_SIGNS = (
+    *("Error", "Exception", "Panic", "rror:", "rror[", "ERROR:", "ERROR[", "atal:", "ATAL:", "anic:", "atal[", "ATAL["),
+    *("anic[", "command not found", "No such file", "ermission denied", "not recognized as"),
+)
+"""What each complaint has one of."""
+
 
 class Complaint(Erring):
     """As errors of one kind: a shell command that exits with an error may be just what was to be seen, a test that
@@ -54,7 +60,7 @@ def _complaint(pair: Pair) -> str | None:
     if not (
         "rror" in end or "xception" in end or "not " in end or "No such" in end or "denied" in end or "atal" in end
         or "anic" in end or "ERROR" in end or "FATAL" in end
-    ):  # fmt: skip
+    ) or not any([word in end for word in _SIGNS]):  # fmt: skip
         return None
     lines = (line for line in reversed(end.split("\n")) if _COMPLAINT.search(line[:LINE]))
     found = next(lines, None)

@@ -87,12 +87,27 @@ class _Desk:
         self.ring = Ring(window)
         self.detectors = detectors
         self.folds = _folds_of(detectors)
-        self.asked: list[tuple[Any, When]] = [(one, getattr(one, "when", "always")) for one in detectors]
+        self._asked: dict[tuple[bool, bool, bool], list[tuple[Any, bool]]] = {}
         self.blocked: set[str] = set()
         """Keys of calls that a verdict has blocked."""
         self.expected = 0
         self.open = 0
         self.ended: list[CallEnded] = []
+
+    def asked_of(self, known: bool, troubled: bool, polls: bool) -> list[tuple[Any, bool]]:
+        """The detectors that are asked about a round, and whether at once: the others only if they are busy."""
+        asked = self._asked.get((known, troubled, polls))
+        if asked is None:
+            at_once = {"always": True, "known": known, "trouble": troubled, "polls": polls}
+            asked = []
+            for one in self.detectors:
+                when: When = getattr(one, "when", "always")
+                if at_once.get(when):
+                    asked.append((one, True))
+                elif when in ("trouble", "polls"):
+                    asked.append((one, False))
+            self._asked[known, troubled, polls] = asked
+        return asked
 
 
 class Judge:
@@ -224,7 +239,7 @@ class Judge:
             return
         try:
             findings = ask(*about)
-            if findings != ():
+            if findings or not isinstance(findings, list | tuple):
                 findings = list(findings)
                 if any(type(finding) is not Finding for finding in findings):
                     raise TypeError("what it returned is no finding")
@@ -274,13 +289,8 @@ class Judge:
             judged.failed, self._failed = self._failed, []
         found: list[tuple[str, list[Finding]]] = []
         known = whole.moved or whole.wide or any([not pair.novel for pair in whole.pairs])
-        for detector, when in desk.asked:
-            if (
-                when == "always"
-                or (when == "known" and known)
-                or (when == "trouble" and (whole.troubled or detector.busy))
-                or (when == "polls" and (whole.polls or detector.busy))
-            ):
+        for detector, at_once in desk.asked_of(known, whole.troubled, whole.polls):
+            if at_once or detector.busy:
                 self._ask(detector.name, found, judged, detector.round, whole, desk.ring)
         for wide in self._of_run:
             self._ask(wide.name, found, judged, wide.round, whole, desk.ring, context)

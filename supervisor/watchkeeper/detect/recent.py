@@ -60,7 +60,7 @@ class Seen:
         """Whether the call is an earlier one put differently: alike, and with the same result."""
         self.length = -1
         self.middle = b""
-        """The longest words of a long result between its beginning and its end, as hashes."""
+        """Some long words of a long result between its beginning and its end, as hashes."""
         self.spelled = 0
         self.varied = False
         """Whether it came with other arguments too."""
@@ -143,29 +143,28 @@ class Recent:
         looks = 0
         tool, slack = seen.tool, LONGER + seen.length * SHARE
         least, most, head, end = seen.length - slack, seen.length + slack, seen.head[:LOOK], seen.end
+        asks: _Asks | None = None
         for other in reversed(self._seen.values()):
             if not least <= other.length <= most or other.tool != tool:
                 continue
             if other.end != end and not other.head.startswith(head):
                 continue
+            looks += 1
             if other.digest != seen.digest:
-                looks += 1
                 if looks > LOOKS:
                     return
                 if not _is_same_news(other, seen):
                     continue
             seen.family = other.family
-            mine, theirs = parts_of(seen.arguments), parts_of(other.arguments)
-            equal = asked(mine) == asked(theirs)
-            # A tool that has but one answer, whatever it is told, acknowledges.
-            nothing, several = is_nothing(content), self._answers.get(tool) is None
-            acknowledges = not nothing and is_acknowledgement(content)
-            if equal and several and not (nothing or acknowledges):
+            if not (seen.arguments and other.arguments):  # too long to be kept: another call, for all that is known
+                continue
+            if asks is None:
+                asks = _Asks(seen, content, self._answers.get(tool) is None)
+            if asks.is_the_same(other):
                 self._merge(other, seen)
+                seen.near = True
                 return
-            if acknowledges and not (equal and several):
-                return
-            if equal or alike(theirs, mine, several and is_telling(content)):
+            if asks.is_near(other):
                 seen.near = True
                 return
 
@@ -174,6 +173,31 @@ class Recent:
         if self._spelled.get(seen.spelled) == seen.key:
             del self._spelled[seen.spelled]
         seen.key, seen.spelled, seen.result, seen.varied = other.key, other.spelled, other.result, True
+
+
+class _Asks:
+    """What a new call asks, to compare it with earlier ones that had the same result."""
+
+    def __init__(self, seen: Seen, content: str, several: bool) -> None:
+        """``several``: its tool had other answers too. One that has but one, whatever it is told, acknowledges."""
+        self._parts = parts_of(seen.arguments)
+        self._asked = asked(self._parts)
+        self._several = several
+        nothing = is_nothing(content)
+        self._acknowledges = not nothing and is_acknowledgement(content)
+        self._tells = several and not nothing and not self._acknowledges
+        self._tells_much = several and is_telling(content)
+
+    def is_the_same(self, other: Seen) -> bool:
+        """Whether it is the very question that was asked before, and the answer tells something."""
+        return self._tells and self._asked == asked(parts_of(other.arguments))
+
+    def is_near(self, other: Seen) -> bool:
+        """Whether it asks the same in other words."""
+        parts = parts_of(other.arguments)
+        if self._acknowledges:
+            return self._several and self._asked == asked(parts)
+        return self._asked == asked(parts) or alike(parts, self._parts, self._tells_much)
 
 
 def _is_same_news(one: Seen, other: Seen) -> bool:
@@ -200,31 +224,31 @@ def _edges(content: str, arguments: str) -> tuple[str, str]:
 
 
 def _middle(content: str) -> bytes:
-    """The longest words of what lies between the kept beginning and end, as hashes: few texts on other things share
+    """Some long words of what lies between the kept beginning and end, as hashes: few texts on other things share
     them."""
     inner = content[HEAD : len(content) - TAIL]
     if len(inner) > MIDDLE:
         half = MIDDLE // 2
         inner = f"{inner[:half]} {inner[len(inner) // 2 : len(inner) // 2 + half]}"
-    longest = sorted(sorted(set(_LETTERS.findall(inner))), key=len)[-WORDS:]
+    longest = sorted(set(_LONG.findall(inner)))[:WORDS]
     return b"".join([crc32(word.encode()).to_bytes(HASH) for word in longest])
 
 
 def _is_middle_same(one: bytes, other: bytes) -> bool:
-    """Whether most of the longest words of two texts are the same."""
+    """Whether most of these words of two texts are the same."""
     if one == other:
         return True
     left, right = ({words[at : at + HASH] for at in range(0, len(words), HASH)} for words in (one, other))
     return len(left & right) * 4 >= 3 * max(len(left), len(right))
 
 
-MIDDLE = 2000
+MIDDLE = 480
 """Characters between beginning and end that are looked at."""
 WORDS = 8
 """Words between beginning and end that are remembered."""
 HASH = 4
 """Bytes of the hash of a word."""
-_LETTERS = re.compile(r"[A-Za-z]{3,20}")
+_LONG = re.compile(r"[A-Za-z]{6,20}")
 WIDE = 4 * (HEAD + TAIL)
 _VALUES = re.compile(r'"((?:[^"\\]|\\[^u]){12,300})"(?!:)')
 

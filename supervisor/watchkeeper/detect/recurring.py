@@ -32,8 +32,9 @@ class Recurring:
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.recurring
-        self._streaks: dict[int, tuple[float, int, int]] = {}
-        """By pair: what its coming weighs, when it came first, and in which round last. The latest last."""
+        self._streaks: dict[int, tuple[float, int, int, float]] = {}
+        """By pair: what its coming weighed so far, when it came first, in which round last, and what it weighs each
+        time. The latest last."""
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         if round.wide:
@@ -46,12 +47,12 @@ class Recurring:
             if pair.novel or pair.masked or pair.poll or not pair.telling:  # one that has drifted is novel
                 continue
             both = pair.id
-            before, onset, last = streaks.pop(both, (1.0, pair.n, now))
+            seen = streaks.pop(both, None)
+            before, onset, last, weight = (1.0, pair.n, now, _weight(pair)) if seen is None else seen
             if now - last > APART:
                 before, onset = 1.0, pair.n
-            weight = before + _weight(pair)
-            streaks[both] = weight, onset, now
-            count = int(weight)
+            streaks[both] = before + weight, onset, now, weight
+            count = int(before + weight)
             if len(streaks) > REMEMBERED:
                 streaks.pop(next(iter(streaks)))
             if (

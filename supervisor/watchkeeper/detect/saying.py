@@ -27,8 +27,8 @@ _OK = re.compile(
     r"|[\"'](?:status|state|result)[\"']: ?[\"'](?:ok|success|sent|saved|created|updated|deleted|accepted|done)[\"']"
 )
 _FRUITLESS = re.compile(
-    r"\bno\b|not\b|nothing|\bnone\b|\bnull\b|\b0 |error|fail|denied|invalid|missing|unable|cannot|can't|unknown|empty"
-    r"|declined|refused"
+    r"\bno\b|not\b|nothing|\bnone\b|\bnull\b|(?<![\d.])0 |error|fail|denied|invalid|missing|unable|cannot|can't|unknown"
+    r"|empty|declined|refused"
 )
 """What a short result says that brought nothing."""
 _NEGATIVE = re.compile(r"not found|\b40[0-9]\b|no such|error|invalid|incorrect|wrong|denied|failed|failure|forbidden")
@@ -38,7 +38,8 @@ SHORT = 200
 """Characters of a result up to which it may say that there was nothing."""
 _WORD = re.compile(r"[\w./:@-]+")
 _NOTHING = re.compile(
-    r"no (?:\w+ ){0,3}(?:found|results?|match(?:es)?|hits|records?|rows?|data|items|entries|documents?)\b"
+    r"no (?!issues|errors|problems|vulnerabilities|warnings)(?:\w+ ){0,3}"
+    r"(?:found|results?|match(?:es)?|hits|records?|rows?|data|items|entries|documents?)\b"
     r"|not(?:hing)? found|nothing|could not find"
     r"|\b0 (?:results?|match(?:es)?|hits|rows?|records?|items|files|documents?)"
     r"|^[\[\]{}()\"'\s]*(?:null|none|empty)?[\[\]{}()\"'\s]*$"
@@ -110,5 +111,7 @@ def is_acknowledgement(content: str) -> bool:
 
 def is_nothing(content: str) -> bool:
     """Whether a result says that there is nothing. An empty text does not: it is what many orders are answered with."""
-    content = content[: SHORT + 1].strip()
+    if len(content) > 2 * SHORT:
+        return False
+    content = content.strip()
     return 0 < len(content) <= SHORT and _NOTHING.search(content.lower()) is not None

@@ -39,10 +39,11 @@ class Similar:
             streak = self._streaks.pop(pair.tool, None)
             if streak is None or streak.result != pair.family or pair.poll:
                 streak = _Streak(pair)
-            elif (pair.near or (streak.count > 1 and not pair.novel)) and streak.key != pair.key:
+            elif pair.near or not pair.novel:
                 # A new one that is not alike, but had the same result, says nothing either way.
                 streak.note(pair)
-                found.append(self._finding(streak, pair))
+                if streak.varied:
+                    found.append(self._finding(streak, pair))
             self._streaks[pair.tool] = streak
         while len(self._streaks) > REMEMBERED:
             self._streaks.pop(next(iter(self._streaks)))
@@ -67,16 +68,17 @@ class Similar:
 
 
 class _Streak:
-    __slots__ = ("calls", "count", "key", "onset", "result")
+    __slots__ = ("calls", "count", "onset", "result", "varied")
 
     def __init__(self, pair: Pair) -> None:
         self.result = pair.family
-        self.key = pair.key
+        self.varied = False
+        """Whether any was put differently: else they are equal calls, which have detectors of their own."""
         self.onset = pair.n
         self.calls: tuple[str, ...] = (pair.call_id,)
         self.count = 1
 
     def note(self, pair: Pair) -> None:
         self.count += 1
-        self.key = pair.key
+        self.varied = self.varied or pair.near
         self.calls = (*self.calls[-7:], pair.call_id)

@@ -35,11 +35,13 @@ class Stale:
     """
 
     name = "stale"
-    __slots__ = ("_before", "_calls", "_count", "_keys", "_most", "_onset", "_seen", "_steps")
+    __slots__ = ("_before", "_calls", "_count", "_keys", "_known", "_most", "_onset", "_seen", "_steps")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.stale
         self._seen = Bloom(LINES_KEPT)
+        self._known = ""
+        """The last result that had no new line."""
         self._count = 0
         """Rounds without news, less some for each with news."""
         self._most = 0
@@ -97,7 +99,7 @@ class Stale:
             return None
         content, seen = pair.content, self._seen
         new = 0
-        lines = content[:EDGE].split("\n")
+        lines = content[:EDGE].split("\n") if pair.result != self._known else []
         for line in lines[:: len(lines) // LINES + 1]:  # from all over it: its beginning may be a heading each time
             bare = line.strip()
             if len(bare) > 3 and not seen.add(crc32(bare.encode("utf-8", "replace"))):
@@ -106,6 +108,7 @@ class Stale:
                     break
         if new:
             return True
+        self._known = pair.result
         words = [
             word
             for word in _WORD.findall(pair.arguments[:EDGE])[:WORDS]
