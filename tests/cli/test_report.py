@@ -169,6 +169,32 @@ def test_of_nothing_there_is_a_page_too(tmp_path: Path) -> None:
     assert "No good run was touched" in page.text
 
 
+@pytest.mark.parametrize("way", ["named", "link", "hard link", "folder", "labels", "policy", "partial"])
+def test_it_takes_the_place_of_nothing_that_is_read(
+    way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runs").mkdir()
+    file = write(tmp_path / "runs" / "a.jsonl", [recorded(step())])
+    labels, policy = tmp_path / "labels.csv", tmp_path / "policy.toml"
+    labels.write_text("id,stuck,onset_step\n")
+    policy.touch()
+    page = {"named": file, "folder": file, "labels": labels, "policy": policy}.get(way, tmp_path / "page.html")
+    if way == "link":
+        page.symlink_to(file)
+    elif way == "hard link":
+        page.hardlink_to(file)
+    elif way == "partial":
+        file = file.rename(tmp_path / "page.html.partial")
+    before = {path: path.read_bytes() for path in (file, labels, policy)}
+    given = file.parent if way == "folder" else file
+    options = ["--labels", labels, "--policy", policy, "--report", page]
+    assert main(["replay", *map(str, [given, *options])]) == 2
+    shown = capsys.readouterr()
+    assert "is read, and would be overwritten; name another file for the report" in shown.err
+    assert shown.out == ""
+    assert {path: path.read_bytes() for path in before} == before
+
+
 @pytest.mark.parametrize("where", ["no/such/folder/page.html", "."])
 def test_where_it_cannot_be_written_is_said_before_the_work(
     where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -77,7 +77,8 @@ def replay(
 
         page = Report(report, policy=str(policy) if policy is not None else "", profile=profile or "")
     shown = _shown(split(detector), everything=all_runs or (json and not acted))
-    return Replay(job, json, shown, page, jobs).run(files)
+    read = [path for path in (labels, policy) if path is not None]
+    return Replay(job, json, shown, page, jobs).run(files, read)
 
 
 def _shown(detectors: tuple[str, ...], *, everything: bool) -> Callable[[Judged], bool]:
@@ -103,13 +104,16 @@ class Replay:
         self._tally = Tally()
         self._complaints = Complaints()
 
-    def run(self, paths: tuple[Path, ...]) -> int:
+    def run(self, paths: tuple[Path, ...], also: Iterable[Path] = ()) -> int:
+        """``also``: files beside the recordings that are read."""
         files = []
         for path in files_of(paths):
             if isinstance(path, Problem):
                 self._complaints.tell(path)
             else:
                 files.append(path)
+        if self._report is not None:
+            self._report.spare([*files, *also])
         with Progress(files) as progress, contextlib.closing(self._judged(files, progress)) as judged:
             for one in judged:
                 self._take(one, progress)

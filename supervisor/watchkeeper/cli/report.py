@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .. import __version__
@@ -57,6 +57,7 @@ class Report:
         if not path.parent.is_dir() or path.is_dir():
             raise CommandError(f"--report {path}: name a file in a folder that exists")
         self.path = path
+        self._partial = path.with_name(path.name + ".partial")
         self._tried = (
             f"the policy {policy}"
             if policy
@@ -69,6 +70,14 @@ class Report:
         self._streaks: Counter[int] = Counter()
         self._kinds: Counter[str] = Counter()
         self._kept: dict[str, list[Judged]] = {kind: [] for kind, _, _ in KINDS}
+
+    def spare(self, files: Iterable[Path]) -> None:
+        """Raises :class:`CommandError` if the page would take the place of one of these files."""
+        for file in files:
+            if any(own.is_file() and _is_same(own, file) for own in (self.path, self._partial)):
+                raise CommandError(
+                    f"--report {self.path}: {file} is read, and would be overwritten; name another file for the report"
+                )
 
     def add(self, judged: Judged) -> None:
         self._all.add(judged)
@@ -87,13 +96,12 @@ class Report:
     def write(self) -> None:
         """Write the page. Raises :class:`CommandError` where that cannot be done."""
         page = "".join(self._page()).encode("utf-8", "replace")
-        partial = self.path.with_name(self.path.name + ".partial")
         try:
             if self.path.exists() and not self.path.is_file():
                 self.path.write_bytes(page)  # a device
             else:
-                partial.write_bytes(page)
-                partial.replace(self.path)
+                self._partial.write_bytes(page)
+                self._partial.replace(self.path)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise CommandError(f"--report {self.path}: {why}", FAILED) from error
@@ -216,6 +224,13 @@ class Report:
             yield f"<h2>{title}</h2><p class=lead>{count(total, 'run')}.{note}</p>{legend}"
             legend = ""
             yield from (timeline(judged, headline) for judged in shown)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # the other one is not there
+        return False
 
 
 def kind_of(judged: Judged) -> str | None:
