@@ -110,8 +110,8 @@ def _origin(point: EntryPoint) -> str:
 def _load(point: EntryPoint) -> Any:
     try:
         return point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module that ends the program when it is imported cannot be loaded
         raise ConfigurationError(
             f"{point.group}: {point.name} ({point.value}, from {_origin(point)}) cannot be loaded: "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {error}; repair it, or uninstall what brings it"
         ) from error

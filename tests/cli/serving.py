@@ -35,7 +35,7 @@ async def cling() -> str:
 
 @tool(effect="reads", timeout=None)
 async def block() -> str:
-    """Hold the event loop itself, in short sleeps: a signal that comes just before a long one is heard only after it."""
+    """Hold the event loop itself, in short sleeps: a signal that comes just before a long one waits for its end."""
     print("blocking", file=sys.stderr, flush=True)
     for _ in range(2_400):
         time.sleep(0.05)

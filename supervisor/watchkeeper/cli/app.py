@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+import traceback
 from collections.abc import Callable
 
 from cyclopts import App, CycloptsError, Parameter
@@ -54,6 +55,12 @@ def start(arguments: list[str]) -> int:
     except CommandError as error:
         complain(str(error))
         return error.code
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # how rich ends where nobody reads
+            forget_stdout()
+            return CANCELLED
+        complain(f"ended by SystemExit({error.code!r}), raised {_place_of(error)}: what was to be done is not done")
+        return FAILED
     except (KeyboardInterrupt, OSError, BaseExceptionGroup) as error:
         ended = _ended_by(error)
         if ended is None:
@@ -75,6 +82,12 @@ def _ended_by(error: BaseException) -> int | None:
         complain("the output cannot be written: there is no room for it, or its device fails")
         return FAILED
     return None
+
+
+def _place_of(error: BaseException) -> str:
+    """Where it was raised: code of a third party that ends the program should not do so without a trace."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"at {frame.filename}:{frame.lineno}"
 
 
 def _has(error: BaseException, wanted: Callable[[BaseException], bool]) -> bool:

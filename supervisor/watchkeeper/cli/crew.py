@@ -161,7 +161,7 @@ def _serve(pipe: Connection, copies: list[Connection], work: Callable[[Unit], Gi
             break
         try:
             given = work(unit)
-        except Exception:
+        except (Exception, SystemExit):
             given = _Failed(traceback.format_exc())
         try:
             pipe.send(given)

@@ -12,7 +12,7 @@ import anyio
 from cyclopts import Parameter
 
 from ..agent import Agent
-from ..errors import RunEndedError
+from ..errors import ConfigurationError, RunEndedError
 from ..messages import Outcome
 from ..model import Model
 from ..run import Run
@@ -70,7 +70,11 @@ class Performance:
     async def perform(self, agent: Agent, task: str) -> int:
         """Start the run and see it through to its end; the exit code. Leaves nothing behind that could hold up the
         process: what does not stop is left to a hard exit."""
-        async with Supervisor() as supervisor:
+        try:
+            opened = Supervisor()
+        except ConfigurationError as error:  # a third party's detector or guard cannot be loaded
+            raise CommandError(str(error)) from error
+        async with opened as supervisor:
             run = self._run = await supervisor.start(agent, task)
             self._interrupts.watch(run)
             async with anyio.create_task_group() as tasks:
