@@ -1,8 +1,10 @@
-"""Problems of recordings, told as they come: the first few of each file, then how many more."""
+"""What went wrong with the reading and judging of recordings, told on standard error."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from typing import Any
 
 from .exits import complain
 from .printable import count, one_line
@@ -13,11 +15,13 @@ SHOWN = 3
 
 
 class Complaints:
-    """Tells problems on standard error; ``any`` says whether there was one."""
+    """Tells problems as they come, the first few of each file and then how many more; and at the end which detectors
+    failed. ``any`` says whether there was anything."""
 
     def __init__(self) -> None:
         self.any = False
         self._of: Counter[str] = Counter()
+        self._failed: dict[str, _Failed] = {}
 
     def tell(self, problem: Problem) -> None:
         self.any = True
@@ -29,3 +33,30 @@ class Complaints:
         more = self._of.pop(file, 0) - SHOWN
         if more > 0:
             complain(one_line(f"{file}: and {count(more, 'more problem')} like these", 400))
+
+    def judged(self, run: str, failed: Iterable[tuple[str, str]]) -> None:
+        """Take note of the detectors that failed in a run, with their errors."""
+        for detector, error in failed:
+            self.any = True
+            self._failed.setdefault(detector, _Failed(run, error)).runs += 1
+
+    def end(self) -> None:
+        """Tell which detectors failed, each once."""
+        for name, one in self._failed.items():
+            told = f"the detector {name} failed in {count(one.runs, 'run')} and was switched off there: {one.error}"
+            complain(one_line(f"{told} (first in {one.first})", 400))
+
+    def summary(self) -> dict[str, Any]:
+        """What a summary as JSON says of it."""
+        return {
+            "failed_detectors": {name: {"error": one.error, "runs": one.runs} for name, one in self._failed.items()}
+        }
+
+
+class _Failed:
+    """A detector that failed: with which error first, and in how many runs."""
+
+    def __init__(self, first: str, error: str) -> None:
+        self.first = first
+        self.error = error
+        self.runs = 0

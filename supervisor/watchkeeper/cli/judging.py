@@ -40,6 +40,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     longest_pair: int = 0
     """The most equal calls with equal results in a row, where it was asked for."""
     frames: tuple[Frame, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+    """Detectors that failed, with their error: the run was judged without them from there on."""
 
     def first(self, action: str) -> int | None:
         return position_of(self.judgements, action)
@@ -118,6 +120,7 @@ class _Watch:
             standard_saved=standard.saved if standard is not None else 0,
             longest_pair=self._habits.longest_pair if self._habits is not None else 0,
             frames=frames,
+            failed=tuple(review.failed.items()),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,8 @@ class Observed:
     def __init__(self, settings: Settings) -> None:
         self.rules: Counter[tuple[str, str]] = Counter()
         self.first: dict[tuple[str, str], int] = {}
+        self.failed: dict[str, str] = {}
+        """Detectors that failed and were switched off, with their first error."""
         self._settings = settings
         self._calls = 0
         self._asked: set[str] = set()
@@ -61,7 +64,11 @@ class Observed:
             apply(event)
         assert self._judge is not None
         judged = self._judge.observe(event)
-        for finding, verdict in judged.found if judged is not None else ():
+        if judged is None:
+            return
+        for detector, error in judged.failed:
+            self.failed.setdefault(detector, error)
+        for finding, verdict in judged.found:
             self._rule(event, finding, verdict)
 
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -78,6 +85,9 @@ class Observed:
         wording = Wording()
         self._judge = Judge(profile.thresholds, mode="observe", extra=self._settings.extra, wording=wording)
         self._ladder = Ladder(steps_of(profile.thresholds))
+        for make in self._settings.extra:
+            with contextlib.suppress(Exception):  # the judge makes it too, and says that it cannot be made
+                self._ladder.declare(make(profile.thresholds, frozenset()))
         self._guards = self._settings.guards_of(profile, wording)
         self._folds = {}
         for guard in self._guards:

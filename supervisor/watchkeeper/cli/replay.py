@@ -117,11 +117,12 @@ class Replay:
         with Progress(files) as progress, contextlib.closing(self._judged(files, progress)) as judged:
             for one in judged:
                 self._take(one, progress)
-        summary = self._tally.summary()
+        summary = {**self._tally.summary(), **self._complaints.summary()}
         if self._json:
             _write(summary)
         else:
             print("\n".join(_told(summary)))
+        self._complaints.end()
         if self._report is not None:
             self._report.write()
             complain(f"the report is in {self._report.path}")
@@ -155,6 +156,7 @@ class Replay:
 
     def _take(self, judged: Judged, progress: Progress) -> None:
         self._tally.add(judged)
+        self._complaints.judged(judged.run, judged.failed)
         progress.run()
         if self._report is not None:
             self._report.add(judged)

@@ -138,6 +138,8 @@ class Review:
         """Calls that were proposed."""
         self.saved = 0
         """Calls of the record that would not have been run."""
+        self.failed: dict[str, str] = {}
+        """Detectors that failed and were switched off, with their first error."""
         self._settings = settings
         self._judge: Judge | None = None
         self._guards: list[CallGuard] = []
@@ -237,7 +239,11 @@ class Review:
             apply(event)
         assert self._judge is not None
         judged = self._judge.observe(event)
-        for finding, verdict in judged.found if judged is not None else ():
+        if judged is None:
+            return
+        for detector, error in judged.failed:
+            self.failed.setdefault(detector, error)
+        for finding, verdict in judged.found:
             if verdict is not None and not self._over:
                 self._rule(event, finding, verdict)
 

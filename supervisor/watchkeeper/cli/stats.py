@@ -160,9 +160,10 @@ class Stats:
                 progress.advance(taken)
                 if last:
                     for row in runs.end():
-                        self._sink.take(row)
+                        self._show(row)
                     self._complaints.file_ended(file)
-        self._sink.end()
+        self._sink.end(self._complaints.summary())
+        self._complaints.end()
         return FAILED if self._complaints.any else COMPLETED
 
     def _take(self, item: Problem | dict[str, Any] | Read, runs: Runs, progress: Progress) -> None:
@@ -177,7 +178,11 @@ class Stats:
         for row in rows:
             progress.run()
             progress.clear()
-            self._sink.take(row)
+            self._show(row)
+
+    def _show(self, row: dict[str, Any]) -> None:
+        self._complaints.judged(row["id"], row.get("failed_detectors", {}).items())
+        self._sink.take(row)
 
 
 def _row(run: str, source: str, model: str, outcome: str, habits: Habits, observed: Observed) -> dict[str, Any]:
@@ -188,4 +193,5 @@ def _row(run: str, source: str, model: str, outcome: str, habits: Habits, observ
         "outcome": outcome,
         **habits.row(),
         "observe": observed.rows(),
+        **({"failed_detectors": observed.failed} if observed.failed else {}),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -30,7 +31,8 @@ class StepLines:
         if row["outcome"] in GOOD:
             self._counts.setdefault(row["source"] or "unknown source", []).append(row["calls"])
 
-    def end(self) -> None:
+    def end(self, problems: Mapping[str, Any]) -> None:
+        """``problems`` are told elsewhere: what is printed here is a line of calls each."""
         if not self._counts and not self._json:
             print("no good run to learn from")
         for source, counts in sorted(self._counts.items()):

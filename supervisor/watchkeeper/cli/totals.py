@@ -32,9 +32,10 @@ class Told:
         else:
             print("\n".join(_lines(row)))
 
-    def end(self) -> None:
+    def end(self, problems: Mapping[str, Any]) -> None:
+        """``problems``: what else the last object says."""
         if self._json:
-            sys.stdout.write(msgspec.json.encode(self._sum.row()).decode() + "\n")
+            sys.stdout.write(msgspec.json.encode({**self._sum.row(), **problems}).decode() + "\n")
         else:
             print("\n".join(_lines(self._sum.row())))
 
