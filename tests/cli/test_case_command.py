@@ -18,7 +18,7 @@ from serving import TIMEOUT, environment, served
 from watchkeeper.cli import main, verdicts
 from watchkeeper.cli.casefile import steps_in
 from watchkeeper.cli.recorded import RecordedRun, events_of
-from watchkeeper.cli.verdicts import judged, settings_for
+from watchkeeper.cli.verdicts import reviewed, settings_for
 from watchkeeper.testing.server import CallTools
 
 LOOP = [step(args={"n": 1}, result="first"), *[step("ask", {"q": "?"}, "no")] * 12]
@@ -119,7 +119,7 @@ def test_the_steps_are_judged_as_replay_judges_them(shared_data: Path) -> None:
             recorded_run = msgspec.json.decode(line, type=RecordedRun)
             if number % 4 and len(recorded_run.steps) < 60:
                 continue
-            found = judged(events_of(recorded_run), settings, logged=False)
+            found = reviewed(events_of(recorded_run), settings, logged=False).judgements
             assert verdicts.of_steps(steps_in(recorded_run, len(recorded_run.steps))) == found
             acted += bool(found)
     assert acted > 5
@@ -128,6 +128,43 @@ def test_the_steps_are_judged_as_replay_judges_them(shared_data: Path) -> None:
 def test_profile_polls_and_stable_tools_are_kept(loop: Path) -> None:
     source = made(loop, "--at", "11", "--profile", "production", "--poll", "ask", "--stable", "look").read_text()
     assert "profile='production', poll=('ask',), stable=('look',)" in source
+
+
+def test_the_policy_is_in_the_test(loop: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "p.toml"
+    policy.write_text('[thresholds]\nequal = [2, 3, 4]\n[tools.look]\nloop_key = "n"\n')
+    out = made(loop, "--at", "2", "--policy", str(policy))
+    policy.unlink()
+    assert "POLICY = {'thresholds': {'equal': [2, 3, 4]}, 'tools': {'look': {'loop_key': 'n'}}}" in out.read_text()
+    code, told = run(out)
+    assert code == 1, told
+    assert "nothing should be done at call 2, but there is: nudge at call 2 by equal" in told
+
+
+def test_a_policy_is_as_it_must_be(loop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = tmp_path / "p.toml"
+    policy.write_text("mood = 1\n")
+    assert main(["case", str(loop), "--at", "2", "--policy", str(policy)]) == 2
+    assert "mood is unknown" in capsys.readouterr().err
+    assert main(["case", str(loop), "--at", "2", "--policy", str(policy), "--profile", "demo"]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+
+
+class TestDeepNesting:
+    def deep(self, levels: int, tmp_path: Path) -> Path:
+        args = "[" * levels + "]" * levels
+        one = json.dumps(step("ask", {"q": "?"}, "no")).replace('"?"', args)
+        return write(tmp_path / "a.jsonl", [f'{{"id": "deep", "steps": [{", ".join([one] * 3)}]}}\n'])
+
+    @pytest.mark.parametrize("levels", [30, 100, 400])
+    def test_is_held(self, levels: int, tmp_path: Path) -> None:
+        code, told = run(made(self.deep(levels, tmp_path), "--at", "2"))
+        assert code == 1, told
+        assert "nothing should be done at call 2, but there is: nudge at call 2 by equal" in told
+
+    def test_beyond_what_can_be_held_is_said(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["case", str(self.deep(700, tmp_path)), "--at", "2"]) == 2
+        assert "call 0 is nested 702 levels deep, and a test can hold 500" in capsys.readouterr().err
 
 
 class TestOwnLogs:

@@ -84,6 +84,82 @@ class TestUnimportable:
         )
 
 
+class TestCase:
+    def test_asks_them(self, fresh: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        install(monkeypatch, a="thirdparty:EveryCall", b="thirdparty:Failing")
+        assert main(["case", str(fresh), "--run", "run-1", "--at", "1"]) == 1
+        shown = capsys.readouterr()
+        assert "at call 1 of run-1 today: nudge by every_call; the test expects nothing at call 1" in shown.err
+        assert "the detector unwell failed in 1 run" in shown.err
+        made: dict[str, Any] = {}
+        exec(shown.out, made)
+        with pytest.raises(AssertionError, match="but there is: nudge at call 1 by every_call"):
+            made["test_run_1_at_call_1"]()
+        install(monkeypatch)
+        made["test_run_1_at_call_1"]()
+
+    def test_with_the_steps_of_a_policy(
+        self, fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        install(monkeypatch, a="thirdparty:EveryCall")
+        policy = tmp_path / "p.toml"
+        policy.write_text("[thresholds]\nevery_call = [4, 5, 6]\n")
+        assert main(["case", str(fresh), "--run", "run-1", "--at", "3", "--policy", str(policy)]) == 0
+        made: dict[str, Any] = {}
+        exec(capsys.readouterr().out, made)
+        with pytest.raises(AssertionError, match="but there is: nudge at call 3 by every_call"):
+            made["test_run_1_at_call_3"]()
+
+
+class TestPolicy:
+    @pytest.mark.parametrize(
+        ("said", "places"),
+        [("[3, 4, 5]", (2, 3, 4)), ("{ stop = 3 }", (1, None, 2)), ('"off"', (None, None, None))],
+    )
+    def test_sets_their_steps(
+        self,
+        said: str,
+        places: tuple[int | None, ...],
+        fresh: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """And what is compared with has those that they declare."""
+        install(monkeypatch, a="thirdparty:EveryCall")
+        policy = tmp_path / "p.toml"
+        policy.write_text(f"[thresholds]\nevery_call = {said}\n")
+        (row, *_), _ = objects(capsys, "replay", fresh, "--policy", policy)
+        assert (row["nudged_at"], row["blocked_at"], row["stopped_at"]) == places
+        assert (row["default"]["nudged_at"], row["default"]["stopped_at"]) == (1, 3)
+        (row, *_), _ = objects(capsys, "stats", fresh, "--policy", policy)
+        seen = row["observe"].get("every_call", {})
+        assert tuple(seen[verb]["first"] if verb in seen else None for verb in ("nudge", "block", "stop")) == places
+
+    @pytest.mark.parametrize(
+        ("said", "told"),
+        [
+            ("every_cal = [1, 2, 3]", "thresholds.every_cal is unknown (did you mean every_call?); allowed here: "),
+            ("every_call = [3, 2, 1]", "thresholds.every_call: nudge, block, stop must not fall"),
+            ("every_call = 3", "thresholds.every_call must be the counts for nudge, block, stop"),
+        ],
+    )
+    def test_says_what_is_wrong(
+        self,
+        said: str,
+        told: str,
+        fresh: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        install(monkeypatch, a="thirdparty:EveryCall")
+        policy = tmp_path / "p.toml"
+        policy.write_text(f"[thresholds]\n{said}\n")
+        assert main(["replay", str(fresh), "--policy", str(policy)]) == 2
+        assert told in capsys.readouterr().err
+
+
 def test_stats_counts_by_the_steps_that_a_detector_declares(
     fresh: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,10 +15,11 @@ from watchkeeper.thresholds import Steps, Thresholds
 
 
 class EveryCall:
-    """Every round counts, whatever it holds."""
+    """Every round counts, whatever it holds. Nothing else can be set on it."""
 
     name = "every_call"
     steps = Steps(2, None, 4)
+    __slots__ = ("count",)
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self.count = 0
@@ -37,13 +38,6 @@ class EveryCall:
                 subject="calls",
             )
         ]
-
-
-class Slotted(EveryCall):
-    """One that nothing can be set on."""
-
-    name = "slotted"
-    __slots__ = ("count",)
 
 
 class Failing:

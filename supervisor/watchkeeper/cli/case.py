@@ -9,17 +9,18 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..errors import ConfigurationError
 from ..messages import CallProposed, Event, TurnStarted
 from .casefile import Case, source_of, steps_in
 from .complaints import Complaints
 from .exits import COMPLETED, FAILED, CommandError, complain
 from .options import split
+from .policy import read_table
 from .printable import count, one_line
 from .recorded import RecordedRun, events_of
 from .recordings import Problem, read
 from .review import Judgement
-from .verdicts import judged, settings_for
+from .settings import settings_of
+from .verdicts import reviewed
 
 Expect = Literal["nudge", "block", "stop", "nothing"]
 RUNGS: tuple[Expect, ...] = ("nudge", "block", "stop")
@@ -39,6 +40,9 @@ def case(
     ] = None,
     out: Annotated[Path | None, Parameter(help="File to write (standard output).")] = None,
     profile: Annotated[str | None, Parameter(help="Judge by this profile (that of the run, else default).")] = None,
+    policy: Annotated[
+        Path | None, Parameter(help="TOML file with the rules to ask instead; the test has them.")
+    ] = None,
     poll: Annotated[tuple[str, ...], Parameter(help="Tools that are meant to be asked again (recorded runs).")] = (),
     stable: Annotated[tuple[str, ...], Parameter(help="Tools whose answers may be remembered (recorded runs).")] = (),
 ) -> int:
@@ -61,10 +65,7 @@ def case(
     complaints = Complaints()
     name, found = _found(file, run, complaints)
     polls, kept = split(poll), split(stable)
-    try:
-        settings = settings_for(profile, polls, kept)
-    except ConfigurationError as error:
-        raise CommandError(f"--profile: {error}") from error
+    settings = settings_of(profile, policy, polls, kept)
     if isinstance(found, RecordedRun):
         events = list(events_of(found, polls=settings.polls, stable=settings.stable, tools=settings.tools))
     else:
@@ -73,15 +74,22 @@ def case(
     calls = sum(isinstance(event, CallProposed) for event in events)
     if at >= calls:
         raise CommandError(f"--at {at}: run {name} has {count(calls, 'call')}, so the last one is {calls - 1}")
-    today = judged(events, settings, logged=not isinstance(found, RecordedRun))
+    review = reviewed(events, settings, logged=not isinstance(found, RecordedRun))
+    complaints.judged(name, review.failed.items())
+    today = review.judgements
     wanted = expect or _opposite(today, at)
+    try:
+        steps = steps_in(found, at) if isinstance(found, RecordedRun) else []
+    except ValueError as error:
+        raise CommandError(f"--at {at}: {error}; name an earlier call") from error
     made = Case(
         run=name,
         at=at,
         expect=wanted,
-        steps=steps_in(found, at) if isinstance(found, RecordedRun) else [],
+        steps=steps,
         events=[] if isinstance(found, RecordedRun) else _until(found, at),
         profile=profile,
+        policy=read_table(policy) if policy is not None else None,
         poll=polls,
         stable=kept,
     )
@@ -90,6 +98,7 @@ def case(
     complain(f"at call {at} of {one_line(name, 80)} today: {happens}; the test expects {_words(wanted, at)}")
     if holds(today, wanted, at):
         complain("that holds today, so the test passes; --expect says something else")
+    complaints.end()
     return FAILED if complaints.any else COMPLETED
 
 

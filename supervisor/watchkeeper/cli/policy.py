@@ -10,19 +10,21 @@ import math
 import os
 import tomllib
 import types
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from ..profiles import PROFILES, Profile
-from ..thresholds import Steps
+from ..thresholds import Steps, Thresholds
 from .declared import Declared
 from .exits import CommandError
 
 OFF = "off"
 """Says of what may be left out that it is; TOML has no word for nothing."""
 MAX_BYTES = 1 << 20
+NONE: Mapping[str, Any] = types.MappingProxyType({})
 SHARES = frozenset({"remind_at", "finish_at"})
 POSITIVE = frozenset({"window", "breaker", "silence", "refuse_equal", "interval", "max_turns", "parallel"})
 """Numbers for which 0 would make no sense."""
@@ -44,6 +46,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What a policy file says."""
 
     profile: Profile
+    steps: dict[str, Steps] = {}
+    """Of detectors of third parties, by name."""
     tools: dict[str, Declared] = {}
     untried: tuple[str, ...] = ()
     """Settings of the file that judging recordings takes no notice of."""
@@ -53,7 +57,7 @@ class _Wrong(Exception):
     """Something in the file cannot be taken; the message names the key."""
 
 
-def read_policy(path: Path) -> Policy:
+def read_policy(path: Path, plugged: Mapping[str, Steps | None] = NONE) -> Policy:
     """Read a policy file. Raises :class:`CommandError` that names the key and what is allowed.
 
     ::
@@ -66,18 +70,28 @@ def read_policy(path: Path) -> Policy:
         [thresholds]                  # every threshold
         equal = [3, 5, 8]             # nudge, block and stop; "off" leaves a step out
         cycle = { stop = 6 }          # or some of them
+        their_detector = [2, 4, 6]    # the steps of an installed detector, by its name
 
         [tools.get_status]            # for recorded runs, whose tools are known by name alone
         poll = true
         loop_key = ["job"]
+
+    ``plugged``: detectors of third parties, with the steps that they declare.
     """
+    try:
+        return policy_of(read_table(path), path.stem, plugged)
+    except ValueError as error:
+        raise CommandError(f"--policy {path}: {error}") from error
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """What a TOML file says. Raises :class:`CommandError` for what is none."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
         if len(text) > MAX_BYTES:
             raise _Wrong(f"longer than {MAX_BYTES >> 20} MB, which is no policy")
-        table = tomllib.loads(text.decode("utf-8-sig"))
-        return policy_of(table, path.stem)
+        return tomllib.loads(text.decode("utf-8-sig"))
     except OSError as error:
         raise CommandError(f"--policy {path}: {os.strerror(error.errno) if error.errno else error}") from error
     except UnicodeDecodeError as error:
@@ -88,7 +102,7 @@ def read_policy(path: Path) -> Policy:
         raise CommandError(f"--policy {path}: {error}") from error
 
 
-def policy_of(table: dict[str, Any], name: str = "policy") -> Policy:
+def policy_of(table: Mapping[str, Any], name: str = "policy", plugged: Mapping[str, Steps | None] = NONE) -> Policy:
     """The policy that a table says. Raises ``ValueError`` for what cannot be taken."""
     given = dict(table)
     base = given.pop("base", "default")
@@ -96,10 +110,29 @@ def policy_of(table: dict[str, Any], name: str = "policy") -> Policy:
         raise ValueError(f"base must be one of {', '.join(sorted(PROFILES))}, not {_shown(base)}")
     tools = given.pop("tools", {})
     try:
+        thresholds, steps = _thresholds(PROFILES[base].thresholds, given.pop("thresholds", {}), plugged)
         profile = _changed(PROFILES[base], {"name": name, **given}, "", ("base", "tools"))
-        return Policy(profile=profile, tools=_tools(tools), untried=tuple(field for field in UNTRIED if field in given))
+        return Policy(
+            profile=msgspec.structs.replace(profile, thresholds=thresholds),
+            steps=steps,
+            tools=_tools(tools),
+            untried=tuple(field for field in UNTRIED if field in given),
+        )
     except _Wrong as error:
         raise ValueError(str(error)) from None
+
+
+def _thresholds(
+    before: Thresholds, given: Any, plugged: Mapping[str, Steps | None]
+) -> tuple[Thresholds, dict[str, Steps]]:
+    """Ours, and the steps of detectors of third parties. Where one declares none, it climbs by those of ``equal``."""
+    if not isinstance(given, dict):
+        raise _Wrong(f"thresholds must be a table ([thresholds]), not {_shown(given)}")
+    theirs = [name for name in plugged if name not in Thresholds.__struct_fields__]
+    ours = {name: value for name, value in given.items() if name not in theirs}
+    found: Thresholds = _changed(before, ours, "thresholds", tuple(theirs))
+    said = [name for name in theirs if name in given]
+    return found, {name: _steps(plugged[name] or found.equal, given[name], f"thresholds.{name}") for name in said}
 
 
 def _changed(struct: Any, given: dict[str, Any], path: str, also: tuple[str, ...] = ()) -> Any:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from ..errors import ConfigurationError
 from ..plugins import load_detectors
 from ..profiles import PROFILES, profile_named
-from .declared import Declared
 from .exits import CommandError, complain
 from .options import split
-from .policy import Policy, read_policy
+from .plugged import as_declared, steps_declared
+from .policy import read_policy
 from .review import Settings
+from .verdicts import settings_with
 
 
 def settings_of(
@@ -22,22 +21,22 @@ def settings_of(
     """Raises :class:`CommandError` for what cannot work, with the remedy."""
     if profile is not None and policy is not None:
         raise CommandError('--profile and --policy exclude each other; a policy names its profile: base = "default"')
-    said = read_policy(policy) if policy is not None else Policy(profile=PROFILES["default"])
-    if said.untried:
+    try:
+        detectors = load_detectors()
+    except ConfigurationError as error:
+        raise CommandError(str(error)) from error
+    said = read_policy(policy, steps_declared(detectors)) if policy is not None else None
+    if said is not None and said.untried:
         complain(
             f"--policy {policy}: {', '.join(said.untried)}: not tried; a recording has no turns and times for that"
         )
-    declared = dict(said.tools)
-    for names, field in ((split(poll), "poll"), (split(stable), "stable")):
-        for name in names:
-            declared[name] = msgspec.structs.replace(declared.get(name, Declared()), **{field: True})
     try:
-        chosen = said.profile if policy is not None else profile_named(profile) if profile is not None else None
-        return Settings(profile=chosen, profiles=PROFILES, declared=declared, extra=tuple(load_detectors()))
+        chosen = profile_named(profile) if profile is not None else None
     except ConfigurationError as error:
-        raise CommandError(f"--profile: {error}" if profile is not None else str(error)) from error
+        raise CommandError(f"--profile: {error}") from error
+    return settings_with(detectors, chosen, said, split(poll), split(stable))
 
 
 def standard_of(settings: Settings) -> Settings:
     """The settings that a policy is compared with: the default profile, for tools of which nothing is said."""
-    return Settings(profile=PROFILES["default"], profiles=PROFILES, extra=settings.extra)
+    return Settings(profile=PROFILES["default"], profiles=PROFILES, extra=as_declared(settings.extra))
