@@ -14,8 +14,10 @@ _HOMES = {
     "Budget": "budget",
     "Call": "messages",
     "ConfigurationError": "errors",
+    "Detector": "detect.detector",
     "Effect": "tools",
     "Event": "messages",
+    "Finding": "messages",
     "Limits": "profiles",
     "Message": "messages",
     "Model": "model",
@@ -24,12 +26,16 @@ _HOMES = {
     "Outcome": "messages",
     "Profile": "profiles",
     "Result": "messages",
+    "Ring": "detect.round",
+    "Round": "detect.round",
     "Run": "run",
     "RunEndedError": "errors",
     "SpawnRefused": "errors",
+    "Steps": "thresholds",
     "Supervisor": "supervisor",
     "SupervisorClosed": "errors",
     "TextTools": "models.text",
+    "Thresholds": "thresholds",
     "Tool": "tools",
     "ToolError": "errors",
     "ToolOutput": "tools",
@@ -40,6 +46,7 @@ _HOMES = {
     "encode_event": "messages",
     "load_tools": "plugins",
     "reads": "tools",
+    "step_line": "detect.stepline",
     "tool": "tools",
     "writes": "tools",
 }
@@ -50,6 +57,10 @@ if TYPE_CHECKING:
     from .agent import Agent as Agent
     from .budget import Budget as Budget
     from .current import current_call as current_call
+    from .detect.detector import Detector as Detector
+    from .detect.round import Ring as Ring
+    from .detect.round import Round as Round
+    from .detect.stepline import step_line as step_line
     from .errors import ConfigurationError as ConfigurationError
     from .errors import RunEndedError as RunEndedError
     from .errors import SpawnRefused as SpawnRefused
@@ -59,6 +70,7 @@ if TYPE_CHECKING:
     from .errors import WatchkeeperError as WatchkeeperError
     from .messages import Call as Call
     from .messages import Event as Event
+    from .messages import Finding as Finding
     from .messages import Message as Message
     from .messages import Outcome as Outcome
     from .messages import Result as Result
@@ -73,6 +85,8 @@ if TYPE_CHECKING:
     from .profiles import Profile as Profile
     from .run import Run as Run
     from .supervisor import Supervisor as Supervisor
+    from .thresholds import Steps as Steps
+    from .thresholds import Thresholds as Thresholds
     from .tools import Effect as Effect
     from .tools import Tool as Tool
     from .tools import ToolOutput as ToolOutput

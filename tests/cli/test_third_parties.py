@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from recording import recorded, step, write
 from serving import environment, run_program
 from thirdparty import distribution, install
 
+import watchkeeper
 from watchkeeper.cli import main
 
 
@@ -74,14 +76,42 @@ class TestUnimportable:
         self, command: str, module: str, why: str, fresh: Path, tmp_path: Path
     ) -> None:
         options = ["--model", "m", "--base-url", "http://127.0.0.1:9/v1"] if command == "run" else []
-        folder = distribution(tmp_path / "installed", "unwell", module)
+        folder = distribution(tmp_path / "installed", "unwell", module, "unwell", "unwell:Detector")
         done = run_program(command, str(fresh), *options, env=environment(PYTHONPATH=folder))
         assert done.returncode == 2
         assert done.stdout == ""
         assert done.stderr == (
-            "watchkeeper: watchkeeper.detectors: unwell (unwell_module:Detector, from unwell) cannot be loaded: "
+            "watchkeeper: watchkeeper.detectors: unwell (unwell:Detector, from unwell) cannot be loaded: "
             f"{why}; repair it, or uninstall what brings it\n"
         )
+
+
+class TestReadme:
+    """What it says of writing a detector, taken at its word."""
+
+    TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+    def block(self, language: str) -> str:
+        section = self.TEXT.partition("\n## Writing a detector\n")[2].partition("\n## ")[0]
+        return section.partition(f"```{language}\n")[2].partition("```")[0]
+
+    def test_the_example_is_heard_as_it_is_installed(self, tmp_path: Path) -> None:
+        points = tomllib.loads(self.block("toml"))["project"]["entry-points"]["watchkeeper.detectors"]
+        ((name, value),) = points.items()
+        folder = distribution(tmp_path / "installed", "my_package", self.block("python"), name, value)
+        searches = [step("search", {"q": f"question {n * n}"}, f"answer {n * 7919}") for n in range(16)]
+        opened = [*searches[:5], step("open", {"n": 1}, "a page"), *searches[5:10]]
+        file = write(tmp_path / "a.jsonl", [recorded(*searches, run="all"), recorded(*opened, run="opened")])
+        done = run_program("replay", "--json", str(file), "--detector", name, env=environment(PYTHONPATH=folder))
+        row, summary = map(json.loads, done.stdout.splitlines())
+        assert (row["id"], row["nudged_at"], row["blocked_at"], row["stopped_at"]) == ("all", 5, None, 14)
+        assert row["detector"] == name
+        assert (summary["runs"], summary["failed_detectors"]) == (2, {})
+
+    def test_its_names_are_public(self) -> None:
+        names = {"Detector", "Finding", "Ring", "Round", "Steps", "Thresholds", "step_line"}
+        assert names <= set(watchkeeper.__all__)
+        assert all(getattr(watchkeeper, name).__name__ == name for name in names)
 
 
 class TestCase:
