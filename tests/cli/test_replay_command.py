@@ -137,6 +137,8 @@ class TestRecordedRuns:
             ("id,stuck\nx,yes\n", "onset_step is missing in line 1"),
             ("id,stuck,onset_step\nx,yes,1\ny,perhaps,2\n", "labels.csv:3: stuck must be"),
             ("id,stuck,onset_step\nx,yes,first\n", "labels.csv:2: onset_step must be"),
+            ("id;stuck;onset_step\nx;yes;1\n", "its columns are separated by semicolons; commas are wanted"),
+            ("id\tstuck\tonset_step\nx\tyes\t1\n", "its columns are separated by tabs; commas are wanted"),
         ],
     )
     def test_broken_labels(self, text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,6 +147,41 @@ class TestRecordedRuns:
         file = write(tmp_path / "a.jsonl", [recorded(step())])
         assert main(["replay", str(file), "--labels", str(labels)]) == 2
         assert said in capsys.readouterr().err
+
+    def test_labels_with_a_mark_of_utf_8(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        labels = tmp_path / "labels.csv"
+        labels.write_text("id,stuck,onset_step\nrun-1,yes,1\n", encoding="utf-8-sig")
+        *_, summary = rows(capsys, write(tmp_path / "a.jsonl", [recorded(*LOOP)]), "--labels", labels)
+        assert summary["stuck_labels"] == 1
+
+    def test_an_id_is_shown_whole(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """It is what ``--only`` and ``--run`` take."""
+        name = "task/" + "x" * 300
+        runs = [recorded(*LOOP, run=name, outcome="success"), recorded(step(), run="other")]
+        file = str(write(tmp_path / "a.jsonl", runs))
+        assert main(["replay", file]) == 0
+        assert capsys.readouterr().out.startswith(f"{name}  success")
+        assert main(["stats", file]) == 0
+        assert capsys.readouterr().out.startswith(f"{name}  success")
+        assert main(["case", file, "--at", "0"]) == 2
+        assert f"name one with --run: {name}, other" in capsys.readouterr().err
+        assert main(["replay", file, "--report", str(tmp_path / "page.html")]) == 0
+        assert f"<h3>{name}</h3>" in (tmp_path / "page.html").read_text()
+
+    @pytest.mark.parametrize(
+        "half",
+        [b"\\ud83d", b"\\uDC00", b"\xed\xa0\xbd", b"\\ud83d \\ud83d\\ude00"],
+        ids=["high", "low", "bytes", "before a whole one"],
+    )
+    def test_half_a_character_is_read(self, half: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        runs = [json.dumps(recorded(*LOOP[:1], *[step("ask", {"q": "HALF"}, "a HALF one")] * 4)).encode()]
+        file = write(tmp_path / "a.jsonl", [run.replace(b"HALF", half) + b"\n" for run in runs])
+        row, _ = rows(capsys, file)
+        assert (row["id"], row["calls"], row["nudged_at"]) == ("run-1", 5, 3)
+        assert main(["case", str(file), "--at", "3"]) == 0
+        made = capsys.readouterr().out
+        assert "a \\ufffd" in made
+        assert ("\\U0001f600" in made) == (b"\\ude00" in half)
 
     def test_a_profile_to_try(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """``loopagent`` refuses the second proposal of an equal call: the guard of the profile counts as well."""
@@ -206,6 +243,7 @@ class TestFilters:
             (["--only", "tau/*"], ["tau/1", "tau/2"]),
             (["--only", "*/2"], ["tau/2", "code/2"]),
             (["--only", "tau/1,code/1"], ["tau/1", "code/1"]),
+            (["--only", "tau/[1]"], ["tau/1"]),
             (["--source", "code"], ["code/1", "code/2"]),
             (["--model", "gpt-*"], ["tau/1", "code/1"]),
             (["--outcome", "good"], ["tau/2"]),
@@ -236,6 +274,23 @@ class TestFilters:
         *found, summary = rows(capsys, write(tmp_path / "a.jsonl", self.RUNS), *options)
         assert [row["id"] for row in found] == ids
         assert summary["runs"] == 4
+
+    @pytest.mark.parametrize(
+        ("pattern", "ids"),
+        [
+            ("fix[a-b]#1", ["fix[a-b]#1"]),
+            ("fix[a-b]*", ["fix[a-b]#1", "fixa", "fixb#2"]),
+            ("*[x", ["open[x"]),
+            ("open[x", ["open[x"]),
+            ("*]#1", ["fix[a-b]#1"]),
+        ],
+    )
+    def test_brackets_stand_for_themselves_too(
+        self, pattern: str, ids: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        runs = [recorded(step(), run=name) for name in ("fix[a-b]#1", "fixa", "fixb#2", "fixc", "open[x")]
+        *found, _ = rows(capsys, write(tmp_path / "a.jsonl", runs), "--only", pattern)
+        assert [row["id"] for row in found] == ids
 
     def test_own_logs_pass_by_their_end(self, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
         capsys.readouterr()

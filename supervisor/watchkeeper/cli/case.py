@@ -15,7 +15,7 @@ from .complaints import Complaints
 from .exits import COMPLETED, FAILED, CommandError, complain
 from .options import split
 from .policy import read_table
-from .printable import count, one_line
+from .printable import count, identifier, one_line
 from .recorded import RecordedRun, events_of
 from .recordings import Problem, read
 from .review import Judgement
@@ -149,7 +149,7 @@ def _found(file: Path, run: str | None, complaints: Complaints) -> tuple[str, Re
     if not names:
         raise CommandError(f"{file}: no run could be read in it", FAILED)
     if run is None and len(names) > 1:
-        some = ", ".join(one_line(name, 80) for name in list(names)[:NAMED])
+        some = ", ".join(identifier(name) for name in list(names)[:NAMED])
         raise CommandError(f"{file} has several runs; name one with --run: {some}{', …' if len(names) > NAMED else ''}")
     if recorded is None and not events:
         raise CommandError(f"--run {run}: there is no such run in {file}")

@@ -13,7 +13,7 @@ GROUPS = {"good": GOOD, "failed": BAD}
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Patterns with ``*`` and ``?``; none of a kind lets all pass. ``outcome`` knows the words of :data:`GROUPS`."""
+    """Patterns as of :func:`fits`; none of a kind lets all pass. ``outcome`` knows the words of :data:`GROUPS`."""
 
     only: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
@@ -29,5 +29,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def fits(value: str, pattern: str) -> bool:
+    """Whether a name is meant by a pattern with ``*`` and ``?``. Brackets stand for themselves, as many ids have some,
+    and for one of the characters in them."""
+    return fnmatchcase(value, pattern.replace("[", "[[]")) or fnmatchcase(value, pattern)
+
+
 def _any(patterns: tuple[str, ...], value: str) -> bool:
-    return not patterns or any(fnmatchcase(value, pattern) for pattern in patterns)
+    return not patterns or any(fits(value, pattern) for pattern in patterns)

@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from .exits import CommandError
 
+SEPARATORS = {"semicolons": ";", "tabs": "\t"}
+"""What spreadsheets put between columns in place of commas."""
+
 
 class Label(NamedTuple):
     """``stuck``: yes, no or ambiguous (which counts nowhere); ``onset``: the index of the call with which it began."""
@@ -18,14 +21,18 @@ class Label(NamedTuple):
 
 
 def read_labels(path: Path) -> dict[str, Label]:
-    """Labels by run, from a CSV file with the columns ``id``, ``stuck`` and ``onset_step``.
+    """Labels by run, from a CSV file in UTF-8 with the columns ``id``, ``stuck`` and ``onset_step``.
 
     Raises :class:`CommandError` that names the line for what cannot be read.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)
-            missing = {"id", "stuck", "onset_step"} - set(rows.fieldnames or ())
+            columns = rows.fieldnames or ()
+            for name, separator in SEPARATORS.items():
+                if len(columns) == 1 and separator in columns[0]:
+                    raise CommandError(f"--labels {path}: its columns are separated by {name}; commas are wanted")
+            missing = {"id", "stuck", "onset_step"} - set(columns)
             if missing:
                 raise CommandError(f"--labels {path}: the column {', '.join(sorted(missing))} is missing in line 1")
             return {row["id"]: _label(path, rows.line_num, row) for row in rows}

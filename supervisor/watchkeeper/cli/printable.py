@@ -27,6 +27,11 @@ def one_line(text: str, limit: int) -> str:
     return flat if len(flat) <= limit and len(text) == len(bounded) else f"{flat[: limit - 1]}…"
 
 
+def identifier(text: str) -> str:
+    """A name in one line and whole: it may be given back to a command."""
+    return printable(text).replace("\n", "\u240a")
+
+
 def first_line(text: str, limit: int) -> str:
     """The first line that is not blank, and a hint of how many follow."""
     bounded = text.strip()[: limit * 40]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -68,6 +70,8 @@ class _Probe(msgspec.Struct):
     steps: msgspec.Raw = msgspec.Raw()
 
 
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
+"""How half a character is written in JSON, and how in bytes."""
 _probe = msgspec.json.Decoder(_Probe)
 _run = msgspec.json.Decoder(RecordedRun)
 
@@ -146,7 +150,7 @@ def holds_log(path: Path) -> bool:
 
 def _read_line(name: str, number: int, line: bytes) -> Iterator[Read | Problem]:
     try:
-        what = _decoded(line)
+        what = _decoded_whole(line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         if not line.endswith(b"\n"):
             yield Problem(name, number, f"the file ends in the middle of this line: {error}")
@@ -165,6 +169,18 @@ def _read_line(name: str, number: int, line: bytes) -> Iterator[Read | Problem]:
             f"written by {age} (format {what.version}; this one reads {FORMAT}): read as far as it is known",
         )
     yield Read(number, what)
+
+
+def _decoded_whole(line: bytes) -> Event | RecordedRun:
+    """What the line holds; half a character in it, which no text can have, is read as U+FFFD."""
+    try:
+        return _decoded(line)
+    except (msgspec.MsgspecError, ValueError):
+        if not _HALF.search(line):
+            raise
+        halved = line.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
+        text = json.dumps(json.loads(halved), ensure_ascii=False, separators=(",", ":"))
+        return _decoded(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode())
 
 
 def _decoded(line: bytes) -> Event | RecordedRun:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,11 +14,11 @@ from cyclopts import Parameter
 from ..messages import Event
 from .complaints import Complaints
 from .exits import COMPLETED, FAILED, CommandError, complain
-from .filters import Filter
+from .filters import Filter, fits
 from .judging import Done, Job, Judged, Judging, Logs, position_of
 from .labels import read_labels
 from .options import split
-from .printable import count, one_line
+from .printable import count, identifier, one_line
 from .progress import Progress
 from .recordings import Problem, files_of
 from .settings import settings_of, standard_of
@@ -86,7 +85,7 @@ def _shown(detectors: tuple[str, ...], *, everything: bool) -> Callable[[Judged]
 
     def shown(judged: Judged) -> bool:
         if detectors:
-            return any(fnmatchcase(one.detector, name) for one in judged.judgements for name in detectors)
+            return any(fits(one.detector, name) for one in judged.judgements for name in detectors)
         return everything or bool(judged.judgements or judged.differences or judged.standard)
 
     return shown
@@ -186,7 +185,7 @@ def _line(judged: Judged) -> str:
         pattern = strongest.pattern.removeprefix(f"{strongest.detector}: ")
         why = f" ({one_line(strongest.detector, 60)}: {one_line(pattern, 100)}{tool})"
     saved = f"; {count(judged.saved, 'call')} saved" if judged.saved else ""
-    name = f"{one_line(judged.run, 120)}  {judged.outcome}, {count(judged.calls, 'call')}{label}"
+    name = f"{identifier(judged.run)}  {judged.outcome}, {count(judged.calls, 'call')}{label}"
     done = _done({verb: judged.first(action) for verb, action in ALL_VERBS})
     standard = ""
     if judged.standard is not None:

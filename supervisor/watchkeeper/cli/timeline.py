@@ -54,7 +54,7 @@ def timeline(judged: Judged, headline: str) -> str:
         facts.append(f"labelled stuck = {judged.label.stuck}{onset}")
     return "".join(
         (
-            f"<article><h3>{escaped(judged.run, 140)}</h3>",
+            f"<article><h3>{escaped(judged.run, len(judged.run))}</h3>",  # whole: commands take it
             f'<p class="facts">{" · ".join(escaped(fact, 80) for fact in facts if fact)}</p>',
             f"<p>{headline}</p>",
             *(f"<p>{one}</p>" for one in _told(judged)),

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from .observed import ORDER
-from .printable import count, one_line
+from .printable import count, identifier, one_line
 
 SHOWN = 6
 """Tools, failures and rules of one run that are told in words; --json has all."""
@@ -106,7 +106,7 @@ class Sum:
 def _lines(row: Mapping[str, Any]) -> Iterator[str]:
     """One row in words."""
     about = row["outcome"] if "outcome" in row else count(row["runs"], "run")
-    yield f"{one_line(row['id'], 120)}  {about}, {count(row['calls'], 'call')}{_spent(row)}"
+    yield f"{identifier(row['id'])}  {about}, {count(row['calls'], 'call')}{_spent(row)}"
     yield f"    tools: {_listed(row['by_tool'].items())}"
     if row["equal_calls"]:
         yield (
