@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import random
 import subprocess
 from collections.abc import Sequence
@@ -147,6 +149,19 @@ class TestRecordedRuns:
         file = write(tmp_path / "a.jsonl", [recorded(step())])
         assert main(["replay", str(file), "--labels", str(labels)]) == 2
         assert said in capsys.readouterr().err
+
+    def test_labels_of_runs_that_are_not_there_are_said(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Of runs that the filters leave out it is known that they are there."""
+        labels = tmp_path / "labels.csv"
+        labels.write_text("id,stuck,onset_step\nrun-1,yes,1\nrun-2,no,\nrun-3,no,\nrun/3,no,\n")
+        file = write(tmp_path / "a.jsonl", [recorded(*LOOP), recorded(step(), run="run-2", source="other")])
+        for options in ([], ["--only", "run-1"]):
+            assert main(["replay", "--json", str(file), "--labels", str(labels), *options]) == 0
+            shown = capsys.readouterr()
+            assert shown.err == "watchkeeper: --labels: 2 labels of runs that are not in what was read: run-3, run/3\n"
+            assert json.loads(shown.out.splitlines()[-1])["labels_without_run"] == 2
 
     def test_labels_with_a_mark_of_utf_8(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         labels = tmp_path / "labels.csv"
@@ -295,7 +310,19 @@ class TestFilters:
     def test_own_logs_pass_by_their_end(self, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
         capsys.readouterr()
         assert rows(capsys, log, "--outcome", "stopped", "--model", "m")[-1]["runs"] == 1
-        assert rows(capsys, log, "--outcome", "good")[-1]["runs"] == 0
+        assert rows(capsys, log, "--outcome", "good", code=1)[-1]["runs"] == 0
+
+    @pytest.mark.parametrize("command", ["replay", "stats"])
+    @pytest.mark.parametrize("jobs", ["1", "2"])
+    def test_that_none_passes_is_said(
+        self, command: str, jobs: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = write(tmp_path / "a.jsonl", self.RUNS)
+        capsys.readouterr()
+        assert main([command, str(file), str(log), "--only", "nothing", "--jobs", jobs]) == 1
+        assert capsys.readouterr().err == (
+            "watchkeeper: none of 5 runs passes --only, --source, --model and --outcome\n"
+        )
 
 
 class TestPolicies:
@@ -587,7 +614,25 @@ class TestBrokenFiles:
         file = write(tmp_path / "new.jsonl", [lines[0], new, *shifted])
         capsys.readouterr()
         errors = self.check(file, capsys, "written by a newer version (format 99", ids=(started.run,))
-        assert errors.count("\n") == 1
+        assert f"{file}:2: an event of an unknown kind (mood_changed): passed over" in errors
+        assert errors.count("\n") == 2
+
+    @pytest.mark.parametrize("command", ["replay", "stats"])
+    @pytest.mark.parametrize("jobs", ["1", "2"])
+    def test_events_of_unknown_kinds_are_counted(
+        self, command: str, jobs: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run = decode_event(log.read_bytes().splitlines()[0]).run
+        last = log.read_bytes().count(b"\n")
+        new = [{"type": "mood", "n": last + n, "run": run, "at": 0.0, "t": 0.0} for n in range(1, 6)]
+        ended = log.read_bytes().splitlines(keepends=True)
+        file = write(tmp_path / "new.jsonl", [*ended[:-1], *[{**one, "n": one["n"] - 1} for one in new]])
+        capsys.readouterr()
+        assert main([command, "--json", str(file), "--jobs", jobs]) == 1
+        shown = capsys.readouterr()
+        assert f"{file}:{last}: an event of an unknown kind (mood): passed over" in shown.err
+        assert "and 2 more problems like these" in shown.err
+        assert json.loads(shown.out.splitlines()[-1])["problems"] == 5
 
     def test_missing_events(self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         lines = log.read_bytes().splitlines(keepends=True)
@@ -662,7 +707,52 @@ class TestBrokenFiles:
     def test_an_empty_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         file = tmp_path / "empty.jsonl"
         file.touch()
-        self.check(file, capsys, "", ids=(), code=0)
+        self.check(file, capsys, "there is no run in what was read", ids=())
+        assert main(["stats", str(file)]) == 1
+        assert "there is no run in what was read" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("command", ["replay", "stats"])
+    def test_a_file_that_is_given_twice(self, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """By its name, by another one, and through its folder."""
+        folder = tmp_path / "runs"
+        folder.mkdir()
+        file = write(folder / "a.jsonl", self.GOOD)
+        (tmp_path / "other.jsonl").symlink_to(file)
+        (folder / "b.jsonl").hardlink_to(file)
+        given = [file, file, folder, tmp_path / "other.jsonl", folder / ".." / "runs" / "a.jsonl"]
+        assert main([command, "--json", *map(str, given)]) == 0
+        shown = capsys.readouterr()
+        assert json.loads(shown.out.splitlines()[-1])["runs"] == 2
+        assert shown.err == f"watchkeeper: {file} is given more than once, and 4 others too: read once\n"
+
+    def test_twins_of_equal_content_are_two(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        for name in ("a", "b"):
+            write(tmp_path / f"{name}.jsonl", self.GOOD)
+        assert rows(capsys, tmp_path)[-1]["runs"] == 4
+
+    @pytest.mark.parametrize("locked", ["runs", "runs/locked"])
+    def test_a_folder_without_permission(
+        self, locked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "runs" / "locked").mkdir(parents=True)
+        write(tmp_path / "runs" / "locked" / "a.jsonl", self.GOOD)
+        good = write(tmp_path / "good.jsonl", self.GOOD[:1])
+        scandir = os.scandir
+
+        def denying(path: Any = ".") -> Any:  # root may read everything, so the system would not say it
+            if Path(path) == tmp_path / locked:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return scandir(path)
+
+        monkeypatch.setattr(os, "scandir", denying)
+        row, summary = rows(capsys, good, code=0)
+        assert (row["id"], summary["problems"]) == ("good-1", 0)
+        assert main(["replay", "--json", str(good), str(tmp_path / "runs")]) == 1
+        shown = capsys.readouterr()
+        assert shown.err == f"watchkeeper: {tmp_path / locked}: the folder cannot be read: Permission denied\n"
+        assert json.loads(shown.out.splitlines()[-1])["problems"] == 1
+        assert main(["replay", str(good), str(tmp_path / "runs")]) == 1
+        assert "not all of it could be read: 1 problem" in capsys.readouterr().out
 
 
 class TestOutput:

@@ -61,12 +61,12 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def report(tmp_path: Path, runs: list[dict[str, Any]], labels: str = "") -> tuple[str, Page]:
+def report(tmp_path: Path, runs: list[Any], labels: str = "", code: int = 0) -> tuple[str, Page]:
     page = tmp_path / "page.html"
     table = tmp_path / "labels.csv"
     table.write_text(f"id,stuck,onset_step\n{labels}")
     file = write(tmp_path / "runs.jsonl", runs)
-    assert main(["replay", str(file), "--labels", str(table), "--report", str(page)]) == 0
+    assert main(["replay", str(file), "--labels", str(table), "--report", str(page)]) == code
     source = page.read_text()
     return source, Page(source)
 
@@ -164,7 +164,7 @@ def test_what_was_done_in_the_middle_is_drawn(tmp_path: Path) -> None:
 
 
 def test_of_nothing_there_is_a_page_too(tmp_path: Path) -> None:
-    _, page = report(tmp_path, [])
+    _, page = report(tmp_path, [], code=1)
     assert "0 recorded runs" in page.text
     assert "No good run was touched" in page.text
 

@@ -16,15 +16,19 @@ SHOWN = 3
 
 class Complaints:
     """Tells problems as they come, the first few of each file and then how many more; and at the end which detectors
-    failed. ``any`` says whether there was anything."""
+    failed, and whether there was nothing to judge. ``any`` says whether there was anything to tell."""
 
     def __init__(self) -> None:
         self.any = False
+        self.problems = 0
+        self._runs = 0
+        self._left_out = 0
         self._of: Counter[str] = Counter()
         self._failed: dict[str, _Failed] = {}
 
     def tell(self, problem: Problem) -> None:
         self.any = True
+        self.problems += 1
         self._of[problem.file] += 1
         if self._of[problem.file] <= SHOWN:
             complain(one_line(str(problem), 400))
@@ -35,13 +39,23 @@ class Complaints:
             complain(one_line(f"{file}: and {count(more, 'more problem')} like these", 400))
 
     def judged(self, run: str, failed: Iterable[tuple[str, str]]) -> None:
-        """Take note of the detectors that failed in a run, with their errors."""
+        """Take note of a run, and of the detectors that failed in it, with their errors."""
+        self._runs += 1
         for detector, error in failed:
             self.any = True
             self._failed.setdefault(detector, _Failed(run, error)).runs += 1
 
+    def left_out(self) -> None:
+        """Take note of a run that the filters left out."""
+        self._left_out += 1
+
     def end(self) -> None:
-        """Tell which detectors failed, each once."""
+        """Tell which detectors failed, each once, and if there was no run at all."""
+        if not self._runs and self._left_out:
+            complain(f"none of {count(self._left_out, 'run')} passes --only, --source, --model and --outcome")
+        elif not self._runs and not self.any:
+            complain("there is no run in what was read")
+        self.any = self.any or not self._runs
         for name, one in self._failed.items():
             told = f"the detector {name} failed in {count(one.runs, 'run')} and was switched off there: {one.error}"
             complain(one_line(f"{told} (first in {one.first})", 400))
@@ -49,7 +63,8 @@ class Complaints:
     def summary(self) -> dict[str, Any]:
         """What a summary as JSON says of it."""
         return {
-            "failed_detectors": {name: {"error": one.error, "runs": one.runs} for name, one in self._failed.items()}
+            "problems": self.problems,
+            "failed_detectors": {name: {"error": one.error, "runs": one.runs} for name, one in self._failed.items()},
         }
 
 

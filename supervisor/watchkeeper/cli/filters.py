@@ -29,6 +29,12 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class LeftOut(msgspec.Struct, frozen=True):
+    """Stands for a run that does not pass."""
+
+    run: str
+
+
 def fits(value: str, pattern: str) -> bool:
     """Whether a name is meant by a pattern with ``*`` and ``?``. Brackets stand for themselves, as many ids have some,
     and for one of the characters in them."""

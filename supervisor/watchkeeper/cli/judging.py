@@ -9,7 +9,7 @@ import msgspec
 
 from ..messages import Event, RunEnded, Unknown
 from .film import Film, Frame
-from .filters import Filter
+from .filters import Filter, LeftOut
 from .habits import Habits
 from .labels import Label
 from .recorded import RecordedRun, events_of
@@ -71,8 +71,9 @@ class Done(msgspec.Struct, frozen=True):
     """What came of one batch or file, in the order of its lines."""
 
     file: str
-    items: list[Problem | Judged | Read]
-    """Runs that were judged, problems, and events of ours, which belong to runs that other batches go on with."""
+    items: list[Problem | Judged | LeftOut | Read]
+    """Runs that were judged or left out, problems, and events of ours, which belong to runs that other batches go on
+    with."""
     taken: int
     last: bool
 
@@ -134,7 +135,7 @@ class Judging:
         """Judge a batch; of a file that is given as a whole also the runs that are spread over its lines."""
         if isinstance(unit, Path):
             logs = Logs(self._job, str(unit))
-            found: list[Problem | Judged | Read] = []
+            found: list[Problem | Judged | LeftOut | Read] = []
             for item in read(unit):
                 found.extend(self._of(item, logs))
             found.extend(logs.end())
@@ -146,23 +147,23 @@ class Judging:
             unit.last,
         )
 
-    def _of(self, item: Read | Problem, logs: Logs | None, file: str = "") -> Iterator[Problem | Judged | Read]:
+    def _of(
+        self, item: Read | Problem, logs: Logs | None, file: str = ""
+    ) -> Iterator[Problem | Judged | LeftOut | Read]:
         if isinstance(item, Problem):
             yield item
         elif isinstance(item.what, RecordedRun):
-            judged = self._recorded(item.what, file or (logs.file if logs is not None else ""))
-            if judged is not None:
-                yield judged
+            yield self._recorded(item.what, file or (logs.file if logs is not None else ""))
         elif logs is not None:
             yield from logs.feed(item.line, item.what)
         else:
             what = item.what
             yield Read(item.line, msgspec.structs.replace(what, raw={}) if isinstance(what, Unknown) else what)
 
-    def _recorded(self, run: RecordedRun, file: str) -> Judged | None:
+    def _recorded(self, run: RecordedRun, file: str) -> Judged | LeftOut:
         source, model = run.source or stem(file), run.model or ""
         if not self._job.wanted.wants(run.id, source, model, run.outcome):
-            return None
+            return LeftOut(run.id)
         settings = self._job.settings
         watch = _Watch(run.id, self._job, logged=False)
         watch.review.source, watch.review.model, watch.review.outcome = source, model, run.outcome
@@ -181,7 +182,7 @@ class Logs:
         self._open: dict[str, _Watch] = {}
         """By run; the one that was heard of last comes last."""
 
-    def feed(self, line: int, event: Event) -> Iterator[Problem | Judged]:
+    def feed(self, line: int, event: Event) -> Iterator[Problem | Judged | LeftOut]:
         run = event.run
         watch = self._open.pop(run, None) or _Watch(run, self._job, logged=True)
         self._open[run] = watch
@@ -196,15 +197,15 @@ class Logs:
             yield Problem(self.file, line, f"more than {MAX_OPEN} runs are open at once; {silent[:80]} is cut off here")
             yield from self._closed(silent)
 
-    def end(self) -> Iterator[Judged]:
+    def end(self) -> Iterator[Judged | LeftOut]:
         """The runs that had no end."""
         for run in list(self._open):
             yield from self._closed(run)
 
-    def _closed(self, run: str) -> Iterator[Judged]:
+    def _closed(self, run: str) -> Iterator[Judged | LeftOut]:
         judged = self._open.pop(run).judged()
-        if self._job.wanted.wants(run, judged.source, judged.model, judged.outcome):
-            yield judged
+        wanted = self._job.wanted.wants(run, judged.source, judged.model, judged.outcome)
+        yield judged if wanted else LeftOut(run)
 
 
 def position_of(judgements: tuple[Judgement, ...], action: str) -> int | None:

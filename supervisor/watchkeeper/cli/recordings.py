@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from ..messages import FORMAT, Event, RunStarted, decode_event
+from ..messages import FORMAT, Event, RunStarted, Unknown, decode_event
 from .foreign import BEGINNING, kind_of_file, kind_of_line
 from .recorded import RecordedRun
 
@@ -79,13 +79,34 @@ _run = msgspec.json.Decoder(RecordedRun)
 def files_of(paths: Iterable[Path]) -> Iterator[Path | Problem]:
     """The files that are meant: those named, and of folders all recordings below them, in order of their names."""
     for path in paths:
-        if not path.is_dir():
+        if os.path.isdir(path):
+            yield from _below(path)
+        else:
             yield path
-            continue
-        found = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file())
-        if not found:
-            yield Problem(str(path), 0, f"no recordings in this folder (names that end in {', '.join(SUFFIXES)})")
-        yield from found
+
+
+def _below(folder: Path) -> Iterator[Path | Problem]:
+    """The recordings below a folder, and which folders could not be looked into."""
+    errors: list[OSError] = []
+    found = sorted(
+        file
+        for place, _, names in os.walk(folder, onerror=errors.append)
+        for name in names
+        if name.endswith(SUFFIXES) and _is_file(file := Path(place, name))
+    )
+    for error in errors:
+        yield Problem(str(error.filename), 0, f"the folder cannot be read: {error.strerror}")
+    if not found and not errors:
+        yield Problem(str(folder), 0, f"no recordings in this folder (names that end in {', '.join(SUFFIXES)})")
+    yield from found
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is an ordinary file, as far as may be known: that it may not be read is said when it is opened."""
+    try:
+        return path.is_file()
+    except PermissionError:
+        return True
 
 
 def batches(path: Path) -> Iterator[Batch]:
@@ -168,6 +189,8 @@ def _read_line(name: str, number: int, line: bytes) -> Iterator[Read | Problem]:
             number,
             f"written by {age} (format {what.version}; this one reads {FORMAT}): read as far as it is known",
         )
+    elif isinstance(what, Unknown):
+        yield Problem(name, number, f"an event of an unknown kind ({str(what.raw['type'])[:80]}): passed over")
     yield Read(number, what)
 
 

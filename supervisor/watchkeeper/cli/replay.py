@@ -14,18 +14,21 @@ from cyclopts import Parameter
 from ..messages import Event
 from .complaints import Complaints
 from .exits import COMPLETED, FAILED, CommandError, complain
-from .filters import Filter, fits
+from .filters import Filter, LeftOut, fits
+from .inputs import inputs
 from .judging import Done, Job, Judged, Judging, Logs, position_of
 from .labels import read_labels
 from .options import split
 from .printable import count, identifier, one_line
 from .progress import Progress
-from .recordings import Problem, files_of
+from .recordings import Problem, Read
 from .settings import settings_of, standard_of
 from .sharing import shared
 from .tally import Tally, row_of
 
 VERBS = (("nudged", "nudge"), ("blocked", "block"), ("stopped", "stop"))
+NAMED = 5
+"""Labels without a run that are named."""
 ALL_VERBS = (*VERBS[:2], ("paused", "pause"), *VERBS[2:])
 """Pauses are only in logs of runs that a person attended."""
 
@@ -102,26 +105,29 @@ class Replay:
         self._jobs = jobs
         self._tally = Tally()
         self._complaints = Complaints()
+        self._unmet = dict.fromkeys(job.labels)
+        """Runs that have a label and were not seen yet."""
 
     def run(self, paths: tuple[Path, ...], also: Iterable[Path] = ()) -> int:
         """``also``: files beside the recordings that are read."""
-        files = []
-        for path in files_of(paths):
-            if isinstance(path, Problem):
-                self._complaints.tell(path)
-            else:
-                files.append(path)
+        files = inputs(paths, self._complaints)
         if self._report is not None:
             self._report.spare([*files, *also])
         with Progress(files) as progress, contextlib.closing(self._judged(files, progress)) as judged:
             for one in judged:
                 self._take(one, progress)
-        summary = {**self._tally.summary(), **self._complaints.summary()}
+        summary = {**self._tally.summary(), **self._complaints.summary(), "labels_without_run": len(self._unmet)}
         if self._json:
             _write(summary)
         else:
             print("\n".join(_told(summary)))
         self._complaints.end()
+        if self._unmet:
+            some = ", ".join(map(identifier, list(self._unmet)[:NAMED]))
+            more = ", …" if len(self._unmet) > NAMED else ""
+            complain(
+                f"--labels: {count(len(self._unmet), 'label')} of runs that are not in what was read: {some}{more}"
+            )
         if self._report is not None:
             self._report.write()
             complain(f"the report is in {self._report.path}")
@@ -138,20 +144,26 @@ class Replay:
 
     def _of(self, part: Done, logs: Logs) -> Iterator[Judged]:
         for item in part.items:
+            if isinstance(item, Read):
+                assert isinstance(item.what, Event)
+                yield from self._sorted(logs.feed(item.line, item.what))
+            else:
+                yield from self._sorted([item])
+        if part.last:
+            yield from self._sorted(logs.end())
+            self._complaints.file_ended(part.file)
+
+    def _sorted(self, items: Iterable[Problem | Judged | LeftOut]) -> Iterator[Judged]:
+        """The runs that were judged; of the rest note is taken."""
+        for item in items:
+            if isinstance(item, Problem):
+                self._complaints.tell(item)
+                continue
+            self._unmet.pop(item.run, None)
             if isinstance(item, Judged):
                 yield item
-            elif isinstance(item, Problem):
-                self._complaints.tell(item)
             else:
-                assert isinstance(item.what, Event)
-                for found in logs.feed(item.line, item.what):
-                    if isinstance(found, Problem):
-                        self._complaints.tell(found)
-                    else:
-                        yield found
-        if part.last:
-            yield from logs.end()
-            self._complaints.file_ended(part.file)
+                self._complaints.left_out()
 
     def _take(self, judged: Judged, progress: Progress) -> None:
         self._tally.add(judged)
@@ -218,6 +230,8 @@ def _told(summary: dict[str, Any]) -> Iterator[str]:
             f"labelled as healthy: {s['healthy_labels']}, of these nudged {s['healthy_nudged']}, "
             f"blocked {s['healthy_blocked']}, stopped {s['healthy_stopped']}"
         )
+    if s["problems"]:
+        yield f"not all of it could be read: {count(s['problems'], 'problem')}"
     if s["differing"]:
         yield f"{count(s['differing'], 'run')} with verdicts that differ from the log's"
     if (against := s.get("against_default")) is not None:

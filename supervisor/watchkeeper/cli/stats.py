@@ -12,14 +12,15 @@ from cyclopts import Parameter
 from ..messages import Event, RunEnded, RunStarted
 from .complaints import Complaints
 from .exits import COMPLETED, FAILED, CommandError
-from .filters import Filter
+from .filters import Filter, LeftOut
 from .habits import Habits
+from .inputs import inputs
 from .judging import stem
 from .observed import Observed
 from .options import split
 from .progress import Progress
 from .recorded import RecordedRun, events_of
-from .recordings import Batch, Problem, Read, decoded, files_of, read
+from .recordings import Batch, Problem, Read, decoded, read
 from .review import Settings
 from .settings import settings_of
 from .sharing import shared
@@ -68,7 +69,7 @@ class Counting:
         self._settings = settings
         self._wanted = wanted
 
-    def work(self, unit: Batch | Path) -> tuple[str, list[Problem | dict[str, Any] | Read], int, bool]:
+    def work(self, unit: Batch | Path) -> tuple[str, list[Problem | dict[str, Any] | LeftOut | Read], int, bool]:
         if isinstance(unit, Path):
             runs = Runs(self._settings, self._wanted)
             found = [one for item in read(unit) for one in self.of(item, str(unit), runs)]
@@ -77,26 +78,26 @@ class Counting:
 
     def of(
         self, item: Read | Problem, file: str, runs: Runs | None = None
-    ) -> Iterator[Problem | dict[str, Any] | Read]:
+    ) -> Iterator[Problem | dict[str, Any] | LeftOut | Read]:
         if isinstance(item, Problem):
             yield item
         elif isinstance(item.what, RecordedRun):
-            yield from self._recorded(item.what, file)
+            yield self._recorded(item.what, file)
         elif runs is not None:
             yield from runs.feed(item.what)
         else:
             yield item
 
-    def _recorded(self, run: RecordedRun, file: str) -> Iterator[dict[str, Any]]:
+    def _recorded(self, run: RecordedRun, file: str) -> dict[str, Any] | LeftOut:
         source, model, settings = run.source or stem(file), run.model or "", self._settings
         if not self._wanted.wants(run.id, source, model, run.outcome):
-            return
+            return LeftOut(run.id)
         habits, observed = Habits(timed=False), Observed(settings)
         for event in events_of(run, polls=settings.polls, stable=settings.stable, tools=settings.tools):
             habits.observe(event)
             observed.observe(event)
         habits.end()
-        yield _row(run.id, source, model, run.outcome, habits, observed)
+        return _row(run.id, source, model, run.outcome, habits, observed)
 
 
 class Runs:
@@ -108,7 +109,7 @@ class Runs:
         self._open: dict[str, tuple[Habits, Observed]] = {}
         self._about: dict[str, tuple[str, str, str]] = {}
 
-    def feed(self, event: Event) -> Iterator[dict[str, Any]]:
+    def feed(self, event: Event) -> Iterator[dict[str, Any] | LeftOut]:
         run = event.run
         habits, observed = self._open.setdefault(run, (Habits(timed=True), Observed(self._settings)))
         if isinstance(event, RunStarted):
@@ -120,16 +121,16 @@ class Runs:
             self._about[run] = source, model, event.outcome.status
             yield from self._closed(run)
 
-    def end(self) -> Iterator[dict[str, Any]]:
+    def end(self) -> Iterator[dict[str, Any] | LeftOut]:
         for run in list(self._open):
             yield from self._closed(run)
 
-    def _closed(self, run: str) -> Iterator[dict[str, Any]]:
+    def _closed(self, run: str) -> Iterator[dict[str, Any] | LeftOut]:
         habits, observed = self._open.pop(run)
         source, model, outcome = self._about.pop(run, ("", "", "unknown"))
         habits.end()
-        if self._wanted.wants(run, source, model, outcome):
-            yield _row(run, source, model, outcome, habits, observed)
+        wanted = self._wanted.wants(run, source, model, outcome)
+        yield _row(run, source, model, outcome, habits, observed) if wanted else LeftOut(run)
 
 
 class Stats:
@@ -143,12 +144,7 @@ class Stats:
         self._complaints = Complaints()
 
     def run(self, paths: tuple[Path, ...]) -> int:
-        files = []
-        for path in files_of(paths):
-            if isinstance(path, Problem):
-                self._complaints.tell(path)
-            else:
-                files.append(path)
+        files = inputs(paths, self._complaints)
         counting = Counting(self._settings, self._wanted)
         with Progress(files) as progress, contextlib.closing(shared(counting.work, files, self._jobs)) as done:
             runs, of = Runs(self._settings, self._wanted), ""
@@ -166,7 +162,7 @@ class Stats:
         self._complaints.end()
         return FAILED if self._complaints.any else COMPLETED
 
-    def _take(self, item: Problem | dict[str, Any] | Read, runs: Runs, progress: Progress) -> None:
+    def _take(self, item: Problem | dict[str, Any] | LeftOut | Read, runs: Runs, progress: Progress) -> None:
         if isinstance(item, Problem):
             self._complaints.tell(item)
             return
@@ -180,7 +176,10 @@ class Stats:
             progress.clear()
             self._show(row)
 
-    def _show(self, row: dict[str, Any]) -> None:
+    def _show(self, row: dict[str, Any] | LeftOut) -> None:
+        if isinstance(row, LeftOut):
+            self._complaints.left_out()
+            return
         self._complaints.judged(row["id"], row.get("failed_detectors", {}).items())
         self._sink.take(row)
 

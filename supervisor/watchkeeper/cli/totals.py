@@ -38,6 +38,8 @@ class Told:
             sys.stdout.write(msgspec.json.encode({**self._sum.row(), **problems}).decode() + "\n")
         else:
             print("\n".join(_lines(self._sum.row())))
+            if problems["problems"]:
+                print(f"    not all of it could be read: {count(problems['problems'], 'problem')}")
 
 
 class Sum:
