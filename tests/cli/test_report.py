@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 from recording import recorded, step, write
+from thirdparty import install
 
 from watchkeeper.cli import main
 from watchkeeper.cli.interval import Share
+from watchkeeper.cli.judging import Judged
 from watchkeeper.cli.plots import bars, histogram, stacked, whisker
+from watchkeeper.cli.review import Judgement
+from watchkeeper.cli.tally import Tally
 
 LOOP = [step("ask", {"q": "?"}, "no")] * 12
 EVIL = "</style><script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\x1b[31m\x00\u202eabc\u2028"
@@ -127,6 +131,63 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2028]", source)
 
 
+def test_without_labels_the_runs_that_would_be_stopped_are_drawn(tmp_path: Path) -> None:
+    """What has a label or has succeeded is shown for that."""
+    runs = [recorded(*LOOP, run="failed"), recorded(*LOOP, run="unknown", outcome="unknown")]
+    more = [recorded(step(), run="quiet"), recorded(*LOOP[:4], run="nudged"), recorded(*LOOP, run="caught")]
+    file = write(tmp_path / "runs.jsonl", [*runs, *more])
+    page = tmp_path / "page.html"
+    assert main(["replay", str(file), "--only", "failed,unknown,quiet,nudged", "--report", str(page)]) == 0
+    found = Page(page.read_text())
+    assert found.tags.count("article") == 2
+    assert "Runs without a label that did not succeed and would have been stopped 2 runs." in found.text
+    assert found.text.count("● stopped at call 7 by equal") == 2
+    _, found = report(tmp_path, [*runs, *more], "caught,yes,0\nfailed,no,\n")
+    for title, number in (
+        ("Runs without a label that did not succeed and would have been stopped", 1),
+        ("Labelled healthy, and something was done", 1),
+        ("Examples of what was caught", 1),
+    ):
+        assert f"{title} {number} run." in found.text
+
+
+def test_who_spoke_counts_each_run_once_a_rule(tmp_path: Path) -> None:
+    """For the strongest that the rule did there: a run that was stopped was nudged and blocked before."""
+    runs = [
+        recorded(*LOOP, run="stopped"),
+        recorded(*LOOP, run="stopped too"),
+        recorded(*LOOP[:5], run="blocked"),
+        recorded(*LOOP[:3], run="nudged"),
+    ]
+    source, page = report(tmp_path, runs)
+    drawn = source.partition("<h3>Who spoke</h3>")[2].partition("</figure>")[0]
+    assert re.findall("<title>(.*?)</title>", drawn) == ["equal: 1 nudge", "equal: 1 block", "equal: 2 stop"]
+    assert re.findall('<text class="n"[^>]*>(.*?)</text>', drawn) == ["4"]
+    assert "by the strongest that it did there: nudge , block , pause or stop" in page.text
+
+
+def test_pauses_are_drawn_as_the_strongest(tmp_path: Path) -> None:
+    tally = Tally()
+    judged = Judged(
+        run="r",
+        source="s",
+        model="m",
+        outcome="stopped",
+        calls=9,
+        saved=0,
+        judgements=tuple(Judgement(n, action, "equal", "x") for n, action in enumerate(("nudge", "block", "pause"))),
+    )
+    tally.add(judged)
+    assert tally.by_detector == {("equal", "pause"): 1}
+
+
+def test_what_could_not_be_read_and_who_failed_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, a="thirdparty:Failing")
+    _, page = report(tmp_path, [recorded(step(), run="r"), "nonsense\n", "more\n"], code=1)
+    assert "not all of it could be read: 2 problems." in page.text
+    assert "the detector unwell failed in 1 run and was switched off there: ValueError: it is unwell" in page.text
+
+
 def test_its_size_is_bounded(tmp_path: Path) -> None:
     many = [
         recorded(*[step("t" * 99, {"a": "x" * 9000}, "y" * 4000)] * 200, run=f"r{n}", outcome="success")
@@ -166,7 +227,7 @@ def test_what_was_done_in_the_middle_is_drawn(tmp_path: Path) -> None:
 def test_of_nothing_there_is_a_page_too(tmp_path: Path) -> None:
     _, page = report(tmp_path, [], code=1)
     assert "0 recorded runs" in page.text
-    assert "No good run was touched" in page.text
+    assert "Nothing to show: no run would have been stopped" in page.text
 
 
 @pytest.mark.parametrize("way", ["named", "link", "hard link", "folder", "labels", "policy", "partial"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .exits import complain
@@ -56,9 +56,21 @@ class Complaints:
         elif not self._runs and not self.any:
             complain("there is no run in what was read")
         self.any = self.any or not self._runs
+        for line in self._failures():
+            complain(one_line(line, 400))
+
+    def unread(self) -> list[str]:
+        """In a line how much could not be read, if anything."""
+        return [f"not all of it could be read: {count(self.problems, 'problem')}"] if self.problems else []
+
+    def lines(self) -> list[str]:
+        """All that a reader of the results has to know, for a page of its own."""
+        return [*self.unread(), *self._failures()]
+
+    def _failures(self) -> Iterator[str]:
         for name, one in self._failed.items():
             told = f"the detector {name} failed in {count(one.runs, 'run')} and was switched off there: {one.error}"
-            complain(one_line(f"{told} (first in {one.first})", 400))
+            yield f"{told} (first in {one.first})"
 
     def summary(self) -> dict[str, Any]:
         """What a summary as JSON says of it."""

@@ -120,7 +120,7 @@ class Replay:
         if self._json:
             _write(summary)
         else:
-            print("\n".join(_told(summary)))
+            print("\n".join([*_told(summary), *self._complaints.unread()]))
         self._complaints.end()
         if self._unmet:
             some = ", ".join(map(identifier, list(self._unmet)[:NAMED]))
@@ -129,7 +129,7 @@ class Replay:
                 f"--labels: {count(len(self._unmet), 'label')} of runs that are not in what was read: {some}{more}"
             )
         if self._report is not None:
-            self._report.write()
+            self._report.write(self._complaints)
             complain(f"the report is in {self._report.path}")
         return FAILED if self._complaints.any else COMPLETED
 
@@ -230,8 +230,6 @@ def _told(summary: dict[str, Any]) -> Iterator[str]:
             f"labelled as healthy: {s['healthy_labels']}, of these nudged {s['healthy_nudged']}, "
             f"blocked {s['healthy_blocked']}, stopped {s['healthy_stopped']}"
         )
-    if s["problems"]:
-        yield f"not all of it could be read: {count(s['problems'], 'problem')}"
     if s["differing"]:
         yield f"{count(s['differing'], 'run')} with verdicts that differ from the log's"
     if (against := s.get("against_default")) is not None:

@@ -9,14 +9,16 @@ from pathlib import Path
 
 from .. import __version__
 from ..thresholds import Thresholds
+from .complaints import Complaints
 from .exits import FAILED, CommandError
 from .filters import GOOD
 from .interval import Share
 from .judging import Judged
-from .plots import bars, escaped, histogram, stacked, whisker
+from .plots import ROWS, bars, escaped, histogram, stacked, whisker
 from .printable import count
+from .review import ACTIONS
 from .stylesheet import STYLE
-from .tally import ACTIONS, Tally, caught_at
+from .tally import Tally, caught_at
 from .timeline import LEGEND, timeline
 
 TIMELINES = 60
@@ -46,6 +48,11 @@ KINDS = (
     ("false_block", "Good runs with a call blocked", "A good run in which a call would have been <b>blocked</b>."),
     ("healthy", "Labelled healthy, and something was done", "Labelled as healthy, and yet something would be done."),
     ("false_nudge", "Good runs that would have been nudged", "A good run in which the model would be told something."),
+    (
+        "stopped",
+        "Runs without a label that did not succeed and would have been stopped",
+        "It did not succeed, has no label to compare with, and would have been <b>stopped</b>.",
+    ),
     ("caught", "Examples of what was caught", "Caught."),
 )
 
@@ -93,9 +100,9 @@ class Report:
             if len(self._kept[kind]) < (EXAMPLES if kind == "caught" else TIMELINES):
                 self._kept[kind].append(judged)
 
-    def write(self) -> None:
+    def write(self, complaints: Complaints) -> None:
         """Write the page. Raises :class:`CommandError` where that cannot be done."""
-        page = "".join(self._page()).encode("utf-8", "replace")
+        page = "".join(self._page(complaints)).encode("utf-8", "replace")
         try:
             if self.path.exists() and not self.path.is_file():
                 self.path.write_bytes(page)  # a device
@@ -106,7 +113,7 @@ class Report:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise CommandError(f"--report {self.path}: {why}", FAILED) from error
 
-    def _page(self) -> Iterator[str]:
+    def _page(self, complaints: Complaints) -> Iterator[str]:
         summary = self._all.summary()
         yield (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -119,6 +126,7 @@ class Report:
             f'<p class="lead">{count(summary["runs"], "recorded run")} with {count(summary["calls"], "call")}, '
             f"judged by {escaped(self._tried)} (watchkeeper {escaped(__version__)}).</p>"
         )
+        yield from (f'<p class="lead">{escaped(line, 400)}.</p>' for line in complaints.lines())
         yield from self._tiles()
         yield (
             "<h2>Figures</h2><p class=lead>Each share with what it is counted of and its 95 % interval (Wilson). "
@@ -196,8 +204,10 @@ class Report:
         yield _figure(
             "Who spoke",
             stacked(rows, ACTIONS),
-            'Runs in which each rule <span class="nudge">nudged</span>, <span class="block">blocked</span> or '
-            '<span class="stop">stopped</span>.',
+            "Runs in which each rule did something, by the strongest that it did there: "
+            '<span class="nudge">nudge</span>, <span class="block">block</span>, '
+            '<span class="stop">pause or stop</span>.'
+            + (f" The {ROWS} of {len(rows)} rules that spoke most." if len(rows) > ROWS else ""),
         )
         saved = [(source, tally.share("calls_saved", "calls").value) for source, tally in self._sources.items()]
         yield _figure("Calls saved", bars(saved), "Share of recorded calls that would not have been run, by source.")
@@ -211,7 +221,10 @@ class Report:
     def _timelines(self) -> Iterator[str]:
         left = TIMELINES
         if not any(self._kinds.values()):
-            yield "<h2>Timelines</h2><p>No good run was touched, and no labelled run was missed.</p>"
+            yield (
+                "<h2>Timelines</h2><p>Nothing to show: no run would have been stopped, no good one was touched, and no "
+                "labelled one missed.</p>"
+            )
             return
         legend = LEGEND
         for kind, title, headline in KINDS:
@@ -241,7 +254,9 @@ def kind_of(judged: Judged) -> str | None:
         return "miss" if caught_at(judged) is None else "caught"
     if judged.outcome in GOOD and judged.judgements:
         return "false_stop" if stopped else "false_block" if blocked else "false_nudge"
-    return "healthy" if label == "no" and judged.judgements else None
+    if label == "no":
+        return "healthy" if judged.judgements else None
+    return "stopped" if stopped else None
 
 
 def _number(name: str, share: Share, highest: float, aim: float | None, *, first: bool) -> str:

@@ -158,7 +158,7 @@ class Stats:
                     for row in runs.end():
                         self._show(row)
                     self._complaints.file_ended(file)
-        self._sink.end(self._complaints.summary())
+        self._sink.end(self._complaints)
         self._complaints.end()
         return FAILED if self._complaints.any else COMPLETED
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from ..detect.stepline import step_line
+from .complaints import Complaints
 from .exits import CommandError
 from .filters import GOOD
 from .printable import count, one_line
@@ -31,8 +31,7 @@ class StepLines:
         if row["outcome"] in GOOD:
             self._counts.setdefault(row["source"] or "unknown source", []).append(row["calls"])
 
-    def end(self, problems: Mapping[str, Any]) -> None:
-        """``problems`` are told elsewhere: what is printed here is a line of calls each."""
+    def end(self, complaints: Complaints) -> None:
         if not self._counts and not self._json:
             print("no good run to learn from")
         for source, counts in sorted(self._counts.items()):

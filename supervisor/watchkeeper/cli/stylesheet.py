@@ -53,7 +53,7 @@ svg text.mark { font-size: 11px; }
 .dot, .bar { fill: var(--bar); }
 rect.nudge { fill: var(--nudge); }
 rect.block { fill: var(--block); }
-rect.stop { fill: var(--stop); }
+rect.stop, rect.pause { fill: var(--stop); }
 .plots { display: grid; grid-template-columns: 1fr 1fr; gap: 18px; margin-top: 14px; }
 figure { margin: 0; padding: 18px 20px 14px; min-width: 0; }
 figcaption { margin-top: 8px; }

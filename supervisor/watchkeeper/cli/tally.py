@@ -9,6 +9,7 @@ from typing import Any
 from .filters import BAD, GOOD
 from .interval import Share
 from .judging import Judged, position_of
+from .review import ACTIONS as STRENGTH
 
 ACTIONS = ("nudge", "block", "stop")
 
@@ -76,7 +77,7 @@ class Tally:
         )
         self.delays: list[int] = []
         self.by_detector: Counter[tuple[str, str]] = Counter()
-        """Runs in which a detector or guard took an action, by both."""
+        """Runs by detector or guard and the strongest that it did in them."""
         self._against: dict[str, int] | None = None
 
     def add(self, judged: Judged) -> None:
@@ -105,7 +106,10 @@ class Tally:
             if at is not None:
                 counts["stuck_caught"] += 1
                 self.delays.append(at - onset_of(judged))
-        self.by_detector.update({(one.detector, one.action) for one in judged.judgements})
+        strongest: dict[str, str] = {}
+        for one in judged.judgements:
+            strongest[one.detector] = max(strongest.get(one.detector, one.action), one.action, key=STRENGTH.index)
+        self.by_detector.update(strongest.items())
         if judged.standard is not None:
             self._compare(judged, judged.standard)
 

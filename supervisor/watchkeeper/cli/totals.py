@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from .complaints import Complaints
 from .observed import ORDER
 from .printable import count, identifier, one_line
 
@@ -32,14 +33,11 @@ class Told:
         else:
             print("\n".join(_lines(row)))
 
-    def end(self, problems: Mapping[str, Any]) -> None:
-        """``problems``: what else the last object says."""
+    def end(self, complaints: Complaints) -> None:
         if self._json:
-            sys.stdout.write(msgspec.json.encode({**self._sum.row(), **problems}).decode() + "\n")
+            sys.stdout.write(msgspec.json.encode({**self._sum.row(), **complaints.summary()}).decode() + "\n")
         else:
-            print("\n".join(_lines(self._sum.row())))
-            if problems["problems"]:
-                print(f"    not all of it could be read: {count(problems['problems'], 'problem')}")
+            print("\n".join([*_lines(self._sum.row()), *(f"    {line}" for line in complaints.unread())]))
 
 
 class Sum:
