@@ -228,6 +228,26 @@ class TestRecordedRuns:
         row, _ = rows(capsys, write(tmp_path / "a.jsonl", [recorded(*LOOP)]), "--poll", "ask")
         assert row["stopped_at"] is None
 
+    def test_a_block_holds_for_calls_that_differ_in_volatile_parts(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """As it does in a run: in the record they gave something new after the block, and would never have been run."""
+        ids = [f"{n * 0x9E3779B97F4A7C15 % 2**64:016x}" for n in range(1, 13)]
+        asked = [step("ask", {"q": "state", "request_id": one}, "closed") for one in ids]
+        row, _ = rows(capsys, write(tmp_path / "a.jsonl", [recorded(*asked[:8])]), "--policy", self.mild(tmp_path))
+        assert row["blocked_at"] is not None
+        fresh = [{**one, **step(result=f"new {n}", tool="ask", args=one["args"])} for n, one in enumerate(asked)]
+        after = row["blocked_at"] + 1
+        file = write(tmp_path / "b.jsonl", [recorded(*asked[:after], *fresh[after:])])
+        row, _ = rows(capsys, file, "--policy", self.mild(tmp_path))
+        assert row["calls_saved"] == len(asked) - after
+
+    def mild(self, folder: Path) -> Path:
+        """A policy that blocks and never stops."""
+        policy = folder / "mild.toml"
+        policy.write_text('[thresholds]\nequal = { stop = "off" }\nsimilar = { stop = "off" }\n')
+        return policy
+
     def test_a_blocked_call_goes_on_counting(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """In the record it gave something new after the block; it would never have been run."""
         changed = [*LOOP[:6], *[step("ask", {"q": "?"}, f"new {i}") for i in range(6)]]

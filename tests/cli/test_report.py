@@ -184,8 +184,8 @@ def test_pauses_are_drawn_as_the_strongest(tmp_path: Path) -> None:
 def test_what_could_not_be_read_and_who_failed_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, a="thirdparty:Failing")
     _, page = report(tmp_path, [recorded(step(), run="r"), "nonsense\n", "more\n"], code=1)
-    assert "not all of it could be read: 2 problems." in page.text
-    assert "the detector unwell failed in 1 run and was switched off there: ValueError: it is unwell" in page.text
+    assert "Not all of it could be read: 2 problems." in page.text
+    assert "The detector unwell failed in 1 run and was switched off there: ValueError: it is unwell" in page.text
 
 
 def test_its_size_is_bounded(tmp_path: Path) -> None:

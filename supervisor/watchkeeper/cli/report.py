@@ -126,7 +126,7 @@ class Report:
             f'<p class="lead">{count(summary["runs"], "recorded run")} with {count(summary["calls"], "call")}, '
             f"judged by {escaped(self._tried)} (watchkeeper {escaped(__version__)}).</p>"
         )
-        yield from (f'<p class="lead">{escaped(line, 400)}.</p>' for line in complaints.lines())
+        yield from (f'<p class="lead">{escaped(line[:1].upper() + line[1:], 400)}.</p>' for line in complaints.lines())
         yield from self._tiles()
         yield (
             "<h2>Figures</h2><p class=lead>Each share with what it is counted of and its 95 % interval (Wilson). "

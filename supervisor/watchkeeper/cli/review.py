@@ -149,7 +149,9 @@ class Review:
         self._positions: dict[str, int] = {}
         self._tools = settings.tools
         self._arguments: dict[str, str] = {}
-        """By call id, where a tool declares that only some of them count."""
+        """By call id, where a tool declares that only some of them count, or a call is blocked by what it has in common
+        with others."""
+        self._likes = False
         self._ended_n = array("q")
         self._ended_at = array("q")
         """Event numbers of results, and the indices of their calls."""
@@ -175,7 +177,7 @@ class Review:
             self._positions[event.call_id] = self.calls
             self.calls += 1
             self.saved += self._over
-            if self._tools and (tool := self._tools.get(event.tool)) is not None and tool.loop_key is not None:
+            if self._likes or (self._tools and self._known(event.tool).loop_key is not None):
                 self._arguments[event.call_id] = event.arguments
         elif isinstance(event, FindingMade | Nudged | Blocked | Paused | Stopped):
             self._note_log(event)
@@ -280,15 +282,20 @@ class Review:
 
     def _ask(self, event: Event, call_id: str, tool: str, key: str, effect: Effect) -> None:
         self._asked.add(call_id)
-        written = self._arguments.get(call_id) if self._arguments else None
-        identity = call_key(tool, written.encode("utf-8", "replace")) if written is not None else ""
-        known = self._tools.get(tool) or RecordedTool(tool)
-        proposal = Proposal(call_id, known, {}, key, effect, event.turn, event.slot, event.t, identity)
+        known, written = self._known(tool), self._arguments.get(call_id)
+        values = _values(written) if self._likes and written is not None else {}
+        identity = ""
+        if written is not None and known.loop_key is not None:
+            identity = call_key(tool, written.encode("utf-8", "replace"))
+        proposal = Proposal(call_id, known, values, key, effect, event.turn, event.slot, event.t, identity)
         for guard in self._guards:
             decision = guard.call(proposal)
             if isinstance(decision, Refuse | Reuse):
                 self._turned_away[call_id] = (guard.name, decision)
                 return
+
+    def _known(self, tool: str) -> RecordedTool:
+        return self._tools.get(tool) or RecordedTool(tool)
 
     def _rule(self, event: Event, finding: Finding, verdict: Verdict) -> None:
         self._anew[event.n, finding.detector] = (verdict.action, finding)
@@ -296,6 +303,7 @@ class Review:
         if verdict.action == "stop":
             self._over = True
         elif verdict.action == "block":
+            self._likes = self._likes or any(key.startswith("like:") for key in finding.keys)
             blocked = Blocked(
                 n=event.n,
                 run=event.run,
@@ -351,6 +359,15 @@ class Review:
             if finding.detector == "silence":  # its clock is not in the record: as the log has it
                 self.judgements.append(self._judgement("stop", finding, event.n))
                 self._over = True
+
+
+def _values(arguments: str) -> dict[str, Any]:
+    """The arguments as values; nothing where the record has them cut."""
+    try:
+        values = msgspec.json.decode(arguments)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def _named(finding: Finding) -> tuple[str, str, int]:
