@@ -29,6 +29,32 @@ def test_help_of_a_verb_names_its_options(capsys: pytest.CaptureFixture[str]) ->
         assert option in shown
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        *(
+            (
+                command,
+                (".jsonl.gz", ".ndjson", "folders", "Exit codes: 0 all was read", "1 something could not be read"),
+            )
+            for command in ("replay", "stats")
+        ),
+        ("case", ("plain or gzipped", "Exit codes: 0 the test is made", "no such run or call")),
+        ("run", ("Exit codes: 0 completed", "3 stopped by watchkeeper")),
+    ],
+)
+def test_help_of_a_verb_says_what_it_takes_and_its_exit_codes(
+    command: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for word in words:
+        assert word in shown
+    if command != "run":
+        assert "one JSON object a line with id and steps" in shown
+        assert "stopped by watchkeeper" not in shown
+
+
 def test_help_loads_no_verb_and_nothing_slow() -> None:
     """That is what makes it start at once; a clock would measure the machine."""
     code = (

@@ -16,6 +16,14 @@ HELP = """A supervisor for LLM agents that cannot run away."""
 EPILOGUE = (
     """Exit codes: 0 completed, 1 failed, 2 usage, 3 stopped by watchkeeper, 4 cancelled, 6 handed over to a person."""
 )
+OF_RECORDINGS = (
+    "Exit codes: 0 all was read and judged, 1 something could not be read, a detector failed, or there was no run (or "
+    "none that passes the filters), 2 usage, 4 interrupted, or nobody reads the output."
+)
+OF_CASE = (
+    "Exit codes: 0 the test is made, 1 something could not be read or written, or a detector failed, 2 usage, or no "
+    "such run or call, 4 interrupted, or nobody reads the output."
+)
 
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What writing fails with where the output has no room any more."""
@@ -32,14 +40,14 @@ def application() -> App:
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    for name, purpose in (
-        ("run", "Give a task to an agent and supervise it."),
-        ("demo", "Watch four short runs, or with --real a real small model on this machine. Needs no key."),
-        ("replay", "Judge recorded runs: what would have been nudged, blocked and stopped, and when."),
-        ("stats", "Say what recorded runs did: calls, repeats, failures, and what each rule saw."),
-        ("case", "Make a failing test of a recorded run and what should have been done in it."),
+    for name, purpose, epilogue in (
+        ("run", "Give a task to an agent and supervise it.", EPILOGUE),
+        ("demo", "Watch four short runs, or with --real a real small model on this machine. Needs no key.", EPILOGUE),
+        ("replay", "Judge recorded runs: what would have been nudged, blocked and stopped, and when.", OF_RECORDINGS),
+        ("stats", "Say what recorded runs did: calls, repeats, failures, and what each rule saw.", OF_RECORDINGS),
+        ("case", "Make a failing test of a recorded run and what should have been done in it.", OF_CASE),
     ):
-        app.command(f"watchkeeper.cli.{name}:{name}", name=name, help=purpose)
+        app.command(f"watchkeeper.cli.{name}:{name}", name=name, help=purpose, help_epilogue=epilogue)
     return app
 
 

@@ -17,7 +17,7 @@ from .options import split
 from .policy import read_table
 from .printable import count, identifier, one_line
 from .recorded import RecordedRun, events_of
-from .recordings import Problem, read
+from .recordings import FILE, Problem, read
 from .review import Judgement
 from .settings import settings_of
 from .verdicts import reviewed
@@ -29,7 +29,7 @@ NAMED = 5
 
 
 def case(
-    file: Path,
+    file: Annotated[Path, Parameter(help=FILE)],
     /,
     *,
     at: Annotated[int, Parameter(help="Index of the call, from 0, as replay tells it.")],
@@ -52,11 +52,6 @@ def case(
     should come of it: that nothing is done at that call, or that the run is nudged, blocked or stopped by then. Without
     --expect it is the opposite of what happens today, so that the test fails until the rules are better. Look through
     the file for what is not to be shown before you pass it on.
-
-    Parameters
-    ----------
-    file:
-        A log of watchkeeper or runs recorded elsewhere, plain or gzipped.
     """
     if at < 0:
         raise CommandError(f"--at is the index of a call, from 0, not {at}")

@@ -9,6 +9,11 @@ from typing import NamedTuple
 
 from .exits import CommandError
 
+LABELS = (
+    "CSV file in UTF-8 with the columns id, stuck (yes, no or ambiguous) and onset_step (index of the call with which "
+    "it began, or empty), separated by commas."
+)
+"""What it is, in words for people."""
 SEPARATORS = {"semicolons": ";", "tabs": "\t"}
 """What spreadsheets put between columns in place of commas."""
 

@@ -29,6 +29,12 @@ BATCH = 256 << 10
 BUFFER = 1 << 20
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
 """What is taken of a folder."""
+FILE = (
+    "A log of watchkeeper (run --events FILE), or runs recorded elsewhere: one JSON object a line with id and steps "
+    "(each with tool, args and result, and where known error, text, agent and user_turn), plain or gzipped."
+)
+FILES = f"{FILE} Or folders: all files below them whose names end in {', '.join(SUFFIXES)}."
+"""What is read, in words for people."""
 EVENT = b'{"type":'
 """How a line of ours begins."""
 

@@ -17,11 +17,11 @@ from .exits import COMPLETED, FAILED, CommandError, complain
 from .filters import Filter, LeftOut, fits
 from .inputs import inputs
 from .judging import Done, Job, Judged, Judging, Logs, position_of
-from .labels import read_labels
+from .labels import LABELS, read_labels
 from .options import split
 from .printable import count, identifier, one_line
 from .progress import Progress
-from .recordings import Problem, Read
+from .recordings import FILES, Problem, Read
 from .settings import settings_of, standard_of
 from .sharing import shared
 from .tally import Tally, row_of
@@ -34,12 +34,12 @@ ALL_VERBS = (*VERBS[:2], ("paused", "pause"), *VERBS[2:])
 
 
 def replay(
-    *files: Path,
+    *files: Annotated[Path, Parameter(help=FILES)],
     profile: Annotated[str | None, Parameter(help="Judge by this profile (that of the run, else default).")] = None,
     policy: Annotated[
         Path | None, Parameter(help="TOML file with a profile to try; says what would differ from the default.")
     ] = None,
-    labels: Annotated[Path | None, Parameter(help="CSV file with the columns id, stuck and onset_step.")] = None,
+    labels: Annotated[Path | None, Parameter(help=LABELS)] = None,
     json: Annotated[bool, Parameter(help="One JSON object a run, and last a summary.")] = False,
     report: Annotated[Path | None, Parameter(help="Write an HTML page with figures, plots and timelines.")] = None,
     all_runs: Annotated[bool, Parameter(name="--all", help="Name also the runs where nothing would be done.")] = False,
@@ -59,7 +59,7 @@ def replay(
 
     Takes events that watchkeeper has written and runs recorded elsewhere (an object a line, with id and steps), plain
     or gzipped, and folders of them. Where a log holds verdicts of its own, it says where those judged anew differ.
-    Positions are indices of calls, from 0. The exit code is 1 if anything could not be read.
+    Positions are indices of calls, from 0. The exit code is 1 if anything could not be read, or nothing was there.
     """
     if not files:
         raise CommandError("replay needs at least one file or folder: watchkeeper replay FILE…")

@@ -20,7 +20,7 @@ from .observed import Observed
 from .options import split
 from .progress import Progress
 from .recorded import RecordedRun, events_of
-from .recordings import Batch, Problem, Read, decoded, read
+from .recordings import FILES, Batch, Problem, Read, decoded, read
 from .review import Settings
 from .settings import settings_of
 from .sharing import shared
@@ -28,7 +28,7 @@ from .totals import Told
 
 
 def stats(
-    *files: Path,
+    *files: Annotated[Path, Parameter(help=FILES)],
     json: Annotated[bool, Parameter(help="One JSON object a run, and last one of them all.")] = False,
     profile: Annotated[str | None, Parameter(help="Rules as of this profile (that of the run, else default).")] = None,
     policy: Annotated[Path | None, Parameter(help="TOML file with the rules to ask instead.")] = None,
@@ -47,7 +47,7 @@ def stats(
 
     Rules are asked as in mode observe: each as if no other one had done anything. Places of failures are seconds on the
     run's clock in logs of watchkeeper, and indices of calls in runs recorded elsewhere. The exit code is 1 if anything
-    could not be read.
+    could not be read, or nothing was there.
     """
     if not files:
         raise CommandError("stats needs at least one file or folder: watchkeeper stats FILE…")
