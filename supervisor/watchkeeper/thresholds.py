@@ -55,7 +55,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     erring: Steps = Steps(6, 10, 16)
     """The same for errors of one kind, that differ in names and numbers."""
 
-    complaint: Steps = Steps(6, 10, 16)
+    complaint: Steps = Steps(8, 13, 20)
     """The same for results that end in one complaint but do not count as failures (what a shell says, as a rule)."""
 
     recurring: Steps = Steps(6, 9, 12)
@@ -70,7 +70,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     similar: Steps = Steps(5, 8, 12)
     """Calls put differently in a row with one and the same result."""
 
-    fruitless: Steps = Steps(12, 24, 32)
+    fruitless: Steps = Steps(16, 30, 45)
     """Calls of one tool in a row that found nothing, whatever they looked for."""
 
     churn: Steps = Steps(12, 20, 30)

@@ -70,9 +70,9 @@ def test_orders_that_fail_are_judged_elsewhere() -> None:
 def test_the_target_is_what_is_not_written() -> None:
     assert target_of('{"path":"a","content":"x"}') == target_of('{"content":"y","path":"a"}')
     assert target_of('{"path":"a","content":"x"}') != target_of('{"path":"b","content":"x"}')
-    assert target_of('{"path":"a","old_str":"x","new_str":"y"}') == target_of(
-        '{"path":"a","old_str":"p","new_str":"q"}'
-    )
+    one, other = '{"path":"a","old_str":"x","new_str":"y"}', '{"path":"a","old_str":"p","new_str":"q"}'
+    assert target_of(one) != target_of(other)  # what is replaced says where
+    assert target_of(one, failed=True) == target_of(other, failed=True)  # unless it was not there
     assert target_of('{"path":"a"}') is None  # nothing is written
     assert target_of('{"content":"x"}') is None  # nothing says where
     assert target_of("make all") is None

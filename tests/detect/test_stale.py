@@ -45,9 +45,15 @@ def test_a_result_that_goes_to_and_fro_moves() -> None:
 
 
 def test_new_calls_that_bring_known_lines_only() -> None:
-    """One page under many addresses."""
-    said = told(Watched(only="stale"), *(Did("open", f'{{"url":"page-{n}"}}', TEXT) for n in range(20)))
+    """One page under many numbers."""
+    said = told(Watched(only="stale"), *(Did("open", f'{{"page":{n}}}', TEXT) for n in range(20)))
     assert said == {number + 1: what for number, what in STALE.items()}
+
+
+def test_a_known_answer_about_another_thing_says_nothing_either_way() -> None:
+    """A site that answers every address with its first page, a login that is tried with another word."""
+    said = told(Watched(only="stale"), *(Did("open", f'{{"url":"page-{n}"}}', TEXT) for n in range(40)))
+    assert said == {}
 
 
 def test_one_new_line_is_enough() -> None:

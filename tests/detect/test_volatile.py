@@ -128,9 +128,10 @@ def test_with_too_many_changes_it_is_another_text() -> None:
     assert changes([numbers(100, CHANGES + 1)], [numbers(200, CHANGES + 1)]) is None
 
 
-def test_what_is_beyond_many_differing_parts_is_taken_to_differ_in_the_same_way() -> None:
+def test_numbers_beyond_many_differing_parts_are_taken_to_differ_in_the_same_way() -> None:
     before, after = [f"took {n} ms" for n in range(PARTS)], [f"took {n + 1} ms" for n in range(PARTS)]
-    assert changes([*before, "red"], [*after, "green"]) == []
+    assert changes([*before, "level 7"], [*after, "level 8"]) == []
+    assert changes([*before, "red"], [*after, "green"]) == [Change((PARTS, NEWS))]
     assert changes(["red", *before], ["green", *after]) == [Change((0, NEWS))]
 
 

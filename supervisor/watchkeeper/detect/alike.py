@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .volatile import ARGUMENTS
+from .volatile import ARGUMENTS, is_random
 
-MOSTLY = 0.8
-"""Share of words in common from which on an id that differs makes no difference."""
+SENTENCE = 4
+"""Words in common from which on an id that means nothing makes no difference."""
 SHARE = 0.5
 """Share of words that two calls have in common, of the one that has fewer, from which on they are alike."""
 
@@ -26,44 +26,110 @@ def alike(one: list[str], other: list[str], telling: bool) -> bool:
 
     Ids, paths and identifiers name things: "set item A17 to done" and "set item A18 to done" are not alike, and neither
     are two that differ in one word. ``telling``: both had one result that says much; then numbers may differ, as in
-    slices of a text, and so may all words.
+    slices of a text, and so may all words of what is asked in sentences. A command, code or a single word is the next
+    of many things to try, whatever it brings.
     """
-    left, right = words_of([part for part in one if part not in other]), words_of([p for p in other if p not in one])
+    mine, theirs = (
+        [_undisplayed(part) for part in one if part not in other],
+        [_undisplayed(part) for part in other if part not in one],
+    )
+    left, right = words_of(mine), words_of(theirs)
     if not left or not right:
         return not left and not right
-    mine, theirs = left - right, right - left
-    if telling and not (any(map(_is_thing, mine)) and any(map(_is_thing, theirs))):
+    ours, others = left - right, right - left
+    if any(map(_is_order, mine)) and any(map(_is_meant, ours)) and any(map(_is_meant, others)):
+        return False
+    if any(map(is_name, ours)) and any(map(is_name, others)):
+        if any(map(_is_thing, ours)) and any(map(_is_thing, others)):
+            return all(map(is_random, ours | others)) and len(words_of(one) & words_of(other)) >= SENTENCE
+        return telling and all(map(_is_free, mine)) and all(map(_is_free, theirs))
+    if telling and all(map(_is_free, mine)) and all(map(_is_free, theirs)):
         return True
-    if not (any(map(is_name, mine)) and any(map(is_name, theirs))):
-        if len(mine) == len(theirs) == 1 and len(left) > 2:  # one word for another: the next of many things
-            return False
-        return len(left & right) >= SHARE * min(len(left), len(right))
-    whole, more = words_of(one), words_of(other)
-    common = len(whole & more)
-    return common >= 4 and common >= MOSTLY * max(len(whole), len(more))
+    if len(ours) == len(others) == 1 and len(left) > 2:  # one word for another: the next of many things
+        return False
+    return len(left & right) >= SHARE * min(len(left), len(right))
+
+
+def _is_meant(word: str) -> bool:
+    """Whether a word of an order makes it another one: it is no number, no flag, no file for the time being."""
+    return len(word) > 2 and _has_letter(word) and not word.startswith("tmp/")
+
+
+def _has_letter(word: str) -> bool:
+    return any(map(str.isalpha, word))
+
+
+@lru_cache(maxsize=64)
+def _is_order(part: str) -> bool:
+    """Whether a part is a command line or code: with another word in it it is another one."""
+    return _ORDER.search(part.partition(": ")[0]) is not None
+
+
+def _is_free(part: str) -> bool:
+    """Whether a part is a number, or a sentence: neither names a thing."""
+    name, _, value = part.partition(": ")
+    if value.isdecimal():
+        return True
+    return " " in value and _ORDER.search(name) is None and _CODE.search(value) is None
+
+
+_ORDER = re.compile(
+    r"(?:^|[._])(?:cmd|command|code|script|sql|keys|keystrokes|input|payload|expression|formula)\w*$", re.IGNORECASE
+)
+_CODE = re.compile(r"[<>{}=;$|&\\]")
+_DISPLAY = re.compile(
+    r"(?:\s*(?:2>&1|2>/dev/null|\|\| true|; echo \$\?|\| (?:cat|sort|(?:head|tail)(?: -\S+)*(?: \d+)?)))+(?=[\s\"']*$)"
+)
+"""What a command line ends in that only changes how much is shown of its outcome."""
 
 
 def asked(parts: list[str]) -> list[str]:
     """What a call asks: its parts without those that say how much is wanted or where it is put for the time being,
     without the time of asking, and the words in one case and without signs."""
     kept = [one for one in map(_asks, parts) if one is not None]
-    return kept or parts
+    return kept or [part for part in parts if not _MUCH.match(part)]
+
+
+@lru_cache(maxsize=64)
+def _undisplayed(part: str) -> str:
+    """A part without what only changes how much is shown of the outcome."""
+    return _DISPLAY.sub("", part) if _is_order(part) else part
+
+
+def bare(parts: list[str]) -> list[str]:
+    """What a call asks, without remarks beside it for a person to read, and without ids that mean nothing."""
+    kept = [part for part in parts if not _NOTE.match(part)] or parts
+    return [_IDS.sub(_masked_id, part) for part in asked(kept)]
+
+
+def _masked_id(found: re.Match[str]) -> str:
+    return "#" if is_random(found[0]) else found[0]
+
+
+_IDS = re.compile(r"[A-Za-z0-9]{8,}")
+
+
+_NOTE = re.compile(r"(?:\w+\.)*(?:notes?|comments?|description|remarks?): (?:\S+ ){2}", re.IGNORECASE)
 
 
 @lru_cache(maxsize=64)
 def _asks(part: str) -> str | None:
     """What one part asks; None if it is beside the point."""
-    if _BESIDE.match(part):
+    if _MUCH.match(part) or _FOR_NOW.match(part):
         return None
+    part = _undisplayed(part)
     bare = ARGUMENTS.forms.sub("#", part) if any(map(str.isdecimal, part)) else _SIGNS.sub(" ", part.lower())
     return _AROUND.sub(r"\1", _QUOTES.sub("", bare)).strip()
 
 
-_BESIDE = re.compile(
+_MUCH = re.compile(
     r"(?:\w+\.)*(?:limit|max_?(?:results|lines|tokens|bytes|items|rows)|page_?size|per_?page|num_?results|top_?[kn]|timeout)"
-    r"(?:_?(?:ms|s|sec|seconds))?: |[\w.]+: /tmp/\S+$",
+    r"(?:_?(?:ms|s|sec|seconds))?: ",
     re.IGNORECASE,
 )
+"""How much is wanted, and how long it is waited for."""
+_FOR_NOW = re.compile(r"[\w.]+: /tmp/\S+$")
+"""Where something is put for the time being."""
 _NAMES = re.compile(r"[\d/@._]")
 _QUOTES = re.compile(r"[\"'`;]")
 _AROUND = re.compile(r"\s*([^\w\s])\s*")
@@ -72,7 +138,7 @@ _SIGNS = re.compile(r"[\s_-]+")
 
 def _is_thing(word: str) -> bool:
     """Whether a word names one thing and is no mere number."""
-    return is_name(word) and any(map(str.isalpha, word))
+    return is_name(word) and _has_letter(word)
 
 
 def words_of(parts: list[str]) -> set[str]:

@@ -9,12 +9,14 @@ from ..messages import Finding
 from ..thresholds import Thresholds
 from .arguments import LONGEST, parts_of
 from .round import Pair, Ring, Round
+from .saying import is_fruitless
 
 _PAYLOAD = re.compile(
-    r"(?:\w+\.)*(?:content|contents|text|body|code|data|value|patch|diff|new\w*|old\w*|replace\w*|replacement|insert\w*"
-    r"|find|search|html|css|source|payload|message|edits?|lines?|\w*_text|\w*_str(?:ing)?): "
+    r"(?:\w+\.)*(?:content|contents|text|body|code|data|value|patch|diff|new\w*|replace\w*|replacement|insert\w*"
+    r"|html|css|source|payload|message|edits?|lines?|(?!old|find|search)\w*_(?:text|str(?:ing)?)): "
 )
 """What is written; what is left says where."""
+_REPLACED = re.compile(r"(?:\w+\.)*(?:old|find|search)\w*: ")
 _TALK = re.compile(
     r"(?:^|[_.\-/])(?:append|add|insert|create|execute|run|log|record|say|tell|send|post|reply|message|notify|comment|chat|mail|email|respond|ask)(?:$|[_.\-/])"
 )
@@ -49,7 +51,7 @@ class Churn:
         ):
             self._begin(pair, None)
             return ()
-        target = self._target if refused else target_of(pair.arguments)
+        target = self._target if refused else target_of(pair.arguments, is_fruitless(pair.content))
         if target is None or (self._target is not None and target != self._target):
             self._begin(pair, target)
             return ()
@@ -78,9 +80,9 @@ class Churn:
         self._count, self._onset, self._calls = 1, pair.n, (pair.call_id,)
 
 
-def target_of(arguments: str) -> int | None:
+def target_of(arguments: str, failed: bool = False) -> int | None:
     """What a call is about, as a hash: its arguments without what is written. None if nothing else is there, or if
-    nothing is written."""
+    nothing is written. What is to be replaced says where, unless it was not there (``failed``)."""
     parts = parts_of(arguments[:LONGEST])
-    where = [part for part in parts if not _PAYLOAD.match(part)]
+    where = [part for part in parts if not _PAYLOAD.match(part) and not (failed and _REPLACED.match(part))]
     return hash(tuple(where)) if where and len(where) < len(parts) else None

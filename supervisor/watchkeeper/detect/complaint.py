@@ -17,12 +17,16 @@ LINE = 400
 
 _COMPLAINT = re.compile(
     r"^\s*[\w.]*(?:Error|Exception|Panic)\b|\b(?:[Ee]rror|ERROR|fatal|FATAL|panic)(?:\[\w+\])?:|command not found"
-    r"|No such file or directory|Permission denied|not recognized as"
+    r"|No such file or directory|Permission denied|not recognized as|^curl: \(\d+\)|\b429\b|[Rr]ate limit"
+    r"|Too Many Requests|[Qq]uota exceeded|\"(?:ok|success)\": ?false"
 )
+_BUSY = re.compile(r"\b429\b|[Rr]ate limit|Too Many Requests|[Qq]uota exceeded")
+"""What is said of the caller, whatever was asked for."""
 
 _SIGNS = (
     *("Error", "Exception", "Panic", "rror:", "rror[", "ERROR:", "ERROR[", "atal:", "ATAL:", "anic:", "atal[", "ATAL["),
     *("anic[", "command not found", "No such file", "ermission denied", "not recognized as"),
+    *("curl: (", "429", "ate limit", "Too Many Requests", "uota exceeded", '": false', '":false'),
 )
 """What each complaint has one of."""
 
@@ -59,10 +63,13 @@ def _complaint(pair: Pair) -> str | None:
     # Plain look-ups first: one expression for all of it takes twenty times as long.
     if not (
         "rror" in end or "xception" in end or "not " in end or "No such" in end or "denied" in end or "atal" in end
-        or "anic" in end or "ERROR" in end or "FATAL" in end
+        or "anic" in end or "ERROR" in end or "FATAL" in end or "curl" in end or "429" in end or "limit" in end
+        or "Too M" in end or "uota" in end or "false" in end
     ) or not any([word in end for word in _SIGNS]):  # fmt: skip
         return None
     lines = (line for line in reversed(end.split("\n")) if _COMPLAINT.search(line[:LINE]))
     found = next(lines, None)
+    if found is not None and (busy := _BUSY.search(found[:LINE])) is not None:
+        return busy[0]
     # With its names and numbers: another one is another thing to mend.
     return None if found is None else " ".join(RESULTS.forms.sub("#", found[:LINE]).split())

@@ -12,10 +12,20 @@ from .round import Pair, Ring, Round
 
 REMEMBERED = 16
 """Tools that are followed at once."""
+AFTER_NEWS = 0.5
+"""What one call that fails once more counts if something was done by another tool: it may be a test after an edit."""
+ARGUMENTS = 400
+"""Characters of arguments in which a site is looked for."""
 SHOWN = 120
 """Characters of a failure that messages show."""
 
 _ABSENT = re.compile(r"\b404\b|not found|no such|not exist|refused|unreachable|no match|could not find", re.IGNORECASE)
+"""What is said of the thing that was asked for, rather than of the tool."""
+_SHUT = re.compile(r"\b(?:40[135]|410|451)\b|forbidden|unauthori[sz]ed", re.IGNORECASE)
+"""What is said of a site, if one was asked."""
+_HOST = re.compile(r"https?://([^/\s\"'?#\\]+)")
+ELSEWHERE = 0.5
+"""What such an error counts among errors of one kind: the next thing may be there."""
 
 
 class Failing:
@@ -41,6 +51,8 @@ class Failing:
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         streaks = self._streaks
+        if round.novel and streaks:
+            self._hear(round)
         tools: dict[str, list[Pair]] = {}
         for pair in round.pairs:
             if self.signature(pair) is not None or pair.tool in streaks:
@@ -48,19 +60,35 @@ class Failing:
         findings = []
         for tool, pairs in tools.items():
             streak = self._follow(tool, pairs)
-            if streak is not None and streak.count > 1:
+            if streak is not None and streak.count > 1 and streak.weight == streak.count:
                 findings.append(self._finding(tool, streak))
         while len(streaks) > REMEMBERED:
             streaks.pop(next(iter(streaks)))
         return findings
 
+    def _hear(self, round: Round) -> None:
+        """Something new was done in this round: a check that still fails after a change is no mere repetition."""
+        if all(pair.telling or not pair.novel for pair in round.pairs):
+            return
+        there = {pair.tool for pair in round.pairs}
+        for tool, streak in self._streaks.items():
+            streak.heard = streak.heard or tool not in there
+
     def signature(self, pair: Pair) -> str | None:
         """What the failure of a call is known by; None for one that did not fail."""
         if pair.signature is None:
             return None
-        # That one of many things is not there says nothing of the tool: such failures are alike by their call.
-        key = pair.key if _ABSENT.search(pair.signature) is not None else ""
-        return f"{pair.signature} {pair.family}{key}"
+        return f"{pair.signature} {pair.family}{self.place(pair)}"
+
+    def place(self, pair: Pair) -> str:
+        """What a failure says something of, if not of the tool: such failures are alike only if it is the same."""
+        if pair.signature is None:
+            return ""
+        if _ABSENT.search(pair.signature) is not None:
+            return pair.key
+        if _SHUT.search(pair.signature) is None:
+            return ""
+        return " ".join(_HOST.findall(pair.arguments[:ARGUMENTS]))
 
     def shown(self, pair: Pair) -> str:
         """A failure as messages name it."""
@@ -85,10 +113,16 @@ class Failing:
                 streak = _Streak(signature, pairs[0].n)
             self._streaks[tool] = streak
             streak.shown, streak.known = self.shown(ran[0]), ran[0].content[:400]
-        streak.count += 1
+        streak.weight += AFTER_NEWS if streak.heard and len(streak.keys) == 1 else self.weight(pairs[0])
+        streak.heard = False
+        streak.count = int(streak.weight)
         streak.calls = (*streak.calls[-7:], pairs[0].call_id)
         streak.keys = tuple(dict.fromkeys((*streak.keys[-7:], *(pair.key for pair in pairs))))
         return streak
+
+    def weight(self, pair: Pair) -> float:
+        """What one more round counts."""
+        return 1
 
     def is_news(self, ran: list[Pair]) -> bool:
         """Whether something has moved, though the error is the same."""
@@ -110,12 +144,15 @@ class Failing:
 
 
 class _Streak:
-    __slots__ = ("calls", "count", "keys", "known", "onset", "shown", "signature")
+    __slots__ = ("calls", "count", "heard", "keys", "known", "onset", "shown", "signature", "weight")
 
     def __init__(self, signature: str | None, onset: int) -> None:
         self.signature = signature
         self.onset = onset
         self.count = 0
+        self.weight = 0.0
+        self.heard = False
+        """Whether another tool was told to do something new since the last time."""
         self.calls: tuple[str, ...] = ()
         self.keys: tuple[str, ...] = ()
         self.shown = ""
@@ -132,14 +169,15 @@ class Erring(Failing):
     name = "erring"
     __slots__ = ()
 
-    def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
-        if round.novel and self._streaks:
-            for tool in self._streaks.keys() - {pair.tool for pair in round.pairs}:
-                del self._streaks[tool]
-        return super().round(round, ring)
+    def _hear(self, round: Round) -> None:
+        for tool in self._streaks.keys() - {pair.tool for pair in round.pairs}:
+            del self._streaks[tool]
 
     def signature(self, pair: Pair) -> str | None:
         return pair.signature
+
+    def weight(self, pair: Pair) -> float:
+        return ELSEWHERE if pair.ran and self.place(pair) else 1
 
     def is_news(self, ran: list[Pair]) -> bool:
         return any(pair.moved for pair in ran)

@@ -5,28 +5,32 @@ from __future__ import annotations
 import re
 from zlib import crc32
 
-from .alike import alike, asked
+from .alike import alike, asked, bare
 from .arguments import parts_of, spelling
 from .saying import is_acknowledgement, is_fruitless, is_nothing, is_telling
-from .volatile import CHANGES, NEWS, Change, Drift, changes, masked, plain
+from .volatile import CHANGES, NEWS, Change, Drift, changes, masked, plain, says
 
 KEPT = 10
 """Calls that are kept: more than the longest period. The texts are most of what the watchdog holds of a run."""
-HEAD = 240
-TAIL = 240
-"""Characters of a result that are kept, of its beginning and of its end. What lies between is taken to be the same if
-the lengths are about the same."""
+EDGE = 240
+"""Characters of a result that are kept, of its beginning and of its end."""
+WIDER = 1000
+"""The same for a call whose results differ between those edges. Between these they must be equal but for digits."""
 LONGER = 40
 SHARE = 0.03
 """By how much the lengths of results may differ that are the same: characters, and share of the length."""
 ARGUMENTS_KEPT = 400
 """Characters of arguments up to which they are kept and compared; longer ones are the same only if they are equal."""
+BESIDE = 3
+"""Words of a result that stay, if what changes in it was only learned to be volatile."""
 LOOK = 8
 """Characters at the beginning or at the end that two results have in common if they are worth a closer look."""
 TOOLS = 16
 """Tools of which it is known whether they have more than one answer."""
 LOOKS = 3
-"""Close looks at one result."""
+"""Close looks at results that are not equal to a new one."""
+MOST_LOOKS = 6
+"""Earlier calls with about the same result that a new one is compared with."""
 SHOWN = 160
 """Characters of a result that messages show."""
 
@@ -35,8 +39,8 @@ class Seen:
     """A call with its last result, as far as it is kept."""
 
     __slots__ = (
-        "arguments", "digest", "drift", "drifted", "end", "family", "head", "key", "length", "masked", "middle",
-        "moved", "near", "result", "spelled", "tail", "tool", "varied",
+        "arguments", "digest", "drift", "drifted", "edge", "end", "family", "head", "key", "length", "masked", "middle",
+        "moved", "near", "result", "spelled", "tail", "tool", "varied", "words",
     )  # fmt: skip
 
     def __init__(self, tool: str, key: str) -> None:
@@ -59,8 +63,12 @@ class Seen:
         self.near = False
         """Whether the call is an earlier one put differently: alike, and with the same result."""
         self.length = -1
-        self.middle = b""
-        """Some long words of a long result between its beginning and its end, as hashes."""
+        self.edge = EDGE
+        """Characters that are kept at each end of its results."""
+        self.middle = 0
+        """What lies between the beginning and the end of its last result, as a hash."""
+        self.words = b""
+        """Some long words of it, as hashes."""
         self.spelled = 0
         self.varied = False
         """Whether it came with other arguments too."""
@@ -117,18 +125,23 @@ class Recent:
             seen.arguments = arguments if short else ""
         seen.near = seen.drifted = seen.moved = seen.masked = False
         if seen.digest != digest:
-            head, tail = _edges(content, arguments)
             fresh = seen.length < 0
             if not failed and self._answers.setdefault(tool, digest) != digest:
                 self._answers[tool] = None
             if len(self._answers) > TOOLS:
                 del self._answers[next(iter(self._answers))]
-            middle = _middle(content) if len(content) > HEAD + TAIL else b""
-            if fresh or not _same(seen, head, tail, len(content), middle):
+            head, tail = _edges(content, arguments, seen.edge)
+            inside = fresh or _is_inside_same(seen, content)
+            words = _words_inside(content) if seen.edge == EDGE else b""
+            # Whatever differs inside, it may be the same for once; then more is kept to tell whether it says something.
+            if fresh or not (inside or _is_mostly(seen.words, words)) or not _same(seen, head, tail, len(content)):
                 seen.result = seen.family = digest
                 seen.moved = not fresh
+            if not inside and seen.edge == EDGE:
+                seen.edge, words = WIDER, b""
+                head, tail = _edges(content, arguments, WIDER)
             seen.digest, seen.head, seen.tail, seen.length = digest, head, tail, len(content)
-            seen.middle = middle
+            seen.middle, seen.words = _inside(content, seen.edge, seen.edge, len(content) - seen.edge), words
             seen.end = (tail or head)[-LOOK:]
             if fresh:
                 self._relate(seen, content)
@@ -150,10 +163,12 @@ class Recent:
             if other.end != end and not other.head.startswith(head):
                 continue
             looks += 1
+            if looks > MOST_LOOKS:
+                return
             if other.digest != seen.digest:
                 if looks > LOOKS:
                     return
-                if not _is_same_news(other, seen):
+                if not (other.edge == EDGE and _is_inside_same(other, content) and _is_same_news(other, seen)):
                     continue
             seen.family = other.family
             if not (seen.arguments and other.arguments):  # too long to be kept: another call, for all that is known
@@ -185,48 +200,77 @@ class _Asks:
         self._several = several
         nothing = is_nothing(content)
         self._acknowledges = not nothing and is_acknowledgement(content)
-        self._tells = several and not nothing and not self._acknowledges
-        self._tells_much = several and is_telling(content)
+        self._tells = not nothing and not self._acknowledges
+        self._says_much = self._tells and is_telling(content)
+        self._tells_much = several and self._says_much
 
     def is_the_same(self, other: Seen) -> bool:
         """Whether it is the very question that was asked before, and the answer tells something."""
-        return self._tells and self._asked == asked(parts_of(other.arguments))
+        parts = parts_of(other.arguments)
+        if self._tells and self._asked == asked(parts):
+            return True
+        return self._says_much and bare(self._parts) == bare(parts)
 
     def is_near(self, other: Seen) -> bool:
         """Whether it asks the same in other words."""
         parts = parts_of(other.arguments)
         if self._acknowledges:
-            return self._several and self._asked == asked(parts)
+            return self._several and bool(self._asked) and self._asked == asked(parts)
         return self._asked == asked(parts) or alike(parts, self._parts, self._tells_much)
 
 
 def _is_same_news(one: Seen, other: Seen) -> bool:
     """Whether two calls had the same result, but for volatile parts and scores."""
-    changed = _changed(one, other.head, other.tail) if _is_middle_same(one.middle, other.middle) else None
+    changed = _changed(one, other.head, other.tail)
     if changed is None:
         return False
     # Ids, and scores: numbers with a fraction.
     return all(p[1] != NEWS and (a == b or not (a.is_integer() and b.is_integer())) for p, a, b in changed)
 
 
-def _edges(content: str, arguments: str) -> tuple[str, str]:
+def _edges(content: str, arguments: str, edge: int) -> tuple[str, str]:
     """The beginning and the end of a result, without terminal escapes and without what it repeats of the arguments."""
-    if len(content) > WIDE:
-        head, tail = content[: WIDE // 2], content[-WIDE // 2 :]
+    wide = 4 * edge
+    if len(content) > 2 * wide:
+        head, tail = content[:wide], content[-wide:]
     else:
         head, tail = content, ""
     values = _VALUES.findall(arguments[:ARGUMENTS_KEPT])[:4]
+    values += [_unquoted(value) for value in values if "\\" in value]
     head, tail = plain(head), plain(tail)
     for value in values:
         head = head.replace(value, "…", 2)
         tail = tail.replace(value, "…", 2) if tail else ""
-    return head[:HEAD], (tail or head[HEAD:])[-TAIL:]
+    return head[:edge], (tail or head[edge:])[-edge:]
 
 
-def _middle(content: str) -> bytes:
-    """Some long words of what lies between the kept beginning and end, as hashes: few texts on other things share
-    them."""
-    inner = content[HEAD : len(content) - TAIL]
+def _unquoted(value: str) -> str:
+    return value.replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
+
+
+def _inside(content: str, edge: int, start: int, end: int) -> int:
+    """What lies between the edges, as a hash; of wider ones, without digits and no more than a part."""
+    if edge == EDGE:
+        return hash(content[start:end] if start < end else "")
+    if end - start > 2 * INSIDE:
+        inner = f"{content[start : start + INSIDE]}{content[end - INSIDE : end]}"
+    else:
+        inner = content[start:end] if start < end else ""
+    return hash(inner.translate(_NO_DIGITS))
+
+
+def _is_inside_same(seen: Seen, content: str) -> bool:
+    """Whether a result has the same between its edges as the one before. If its length is another one, what made it so
+    is at one of them."""
+    edge, end = seen.edge, len(content) - seen.edge
+    if _inside(content, edge, edge, edge + max(seen.length - 2 * edge, 0)) == seen.middle:
+        return True
+    return len(content) != seen.length and _inside(content, edge, edge + len(content) - seen.length, end) == seen.middle
+
+
+def _words_inside(content: str) -> bytes:
+    """Some long words of what lies between the edges, as hashes: few texts on other things share them."""
+    inner = content[EDGE : max(len(content) - EDGE, EDGE)]
     if len(inner) > MIDDLE:
         half = MIDDLE // 2
         inner = f"{inner[:half]} {inner[len(inner) // 2 : len(inner) // 2 + half]}"
@@ -234,29 +278,29 @@ def _middle(content: str) -> bytes:
     return b"".join([crc32(word.encode()).to_bytes(HASH) for word in longest])
 
 
-def _is_middle_same(one: bytes, other: bytes) -> bool:
+def _is_mostly(one: bytes, other: bytes) -> bool:
     """Whether most of these words of two texts are the same."""
-    if one == other:
-        return True
     left, right = ({words[at : at + HASH] for at in range(0, len(words), HASH)} for words in (one, other))
     return len(left & right) * 4 >= 3 * max(len(left), len(right))
 
 
+INSIDE = 8000
+"""Characters within each of the wider edges that are looked at."""
 MIDDLE = 480
-"""Characters between beginning and end that are looked at."""
+"""Characters between the edges that are looked at."""
 WORDS = 8
-"""Words between beginning and end that are remembered."""
+"""Words between the edges that are remembered."""
 HASH = 4
 """Bytes of the hash of a word."""
 _LONG = re.compile(r"[A-Za-z]{6,20}")
-WIDE = 4 * (HEAD + TAIL)
+_NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 _VALUES = re.compile(r'"((?:[^"\\]|\\[^u]){12,300})"(?!:)')
 
 
-def _same(seen: Seen, head: str, tail: str, length: int, middle: bytes) -> bool:
+def _same(seen: Seen, head: str, tail: str, length: int) -> bool:
     """Whether a result is the one before it but for volatile parts."""
     near = abs(length - seen.length) <= LONGER + length * SHARE
-    changed = _changed(seen, head, tail) if near and _is_middle_same(seen.middle, middle) else None
+    changed = _changed(seen, head, tail) if near else None
     if changed is None:
         seen.drift = None
         return False
@@ -270,7 +314,8 @@ def _same(seen: Seen, head: str, tail: str, length: int, middle: bytes) -> bool:
     if seen.drift is None:
         seen.drift = Drift()
     seen.drifted = bool(news) or any(one.before != one.after for one in changed)
-    return seen.drift.is_volatile(changed)
+    # A gauge beside something else; alone it is what was asked for.
+    return seen.drift.is_volatile(changed) and (not seen.drifted or says(head) - len(changed) >= BESIDE)
 
 
 def _says_no(head: str, tail: str, news: set[int]) -> bool:

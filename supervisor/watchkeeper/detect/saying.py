@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .volatile import plain
+
 TELLING = 160
 """Characters from which on an equal result says by itself that nothing new was asked: it is no acknowledgement."""
 LONGEST = 90
@@ -83,17 +85,29 @@ def _is_fine(end: str) -> bool:
 def is_complaint(content: str) -> bool:
     """Whether a result says that something is not as it should be."""
     end = content[-END:].lower()
-    if _is_fine(end):
+    if _is_fine(end) or _is_mostly_fine(end):
         return False
     if len(content) <= LONG:
         return _FRUITLESS.search(end) is not None or _GONE.search(end) is not None
     return _BROKEN.search(end) is not None
 
 
+def _is_mostly_fine(end: str) -> bool:
+    """Whether far more tests passed than failed: those that fail may have done so before."""
+    found = _COUNTS.search(end)
+    return found is not None and int(found[2]) >= MOSTLY * int(found[1])
+
+
+MOSTLY = 20
+"""Times as many tests that passed as failed, from which on those that fail may be none of this task's."""
+_COUNTS = re.compile(r"\b([1-9]\d{0,5}) failed\b[^\n]{0,40}?\b(\d{1,6}) passed\b")
+
+
 def is_acknowledgement(content: str) -> bool:
     """Whether a result says no more than that something was done: nothing at all, "ok", "file saved", a new id."""
     if len(content) > LONG or is_fruitless(content):
         return False
+    content = plain(content)
     if _WELL_DONE.search(content.lower()) is not None:
         return True
     if len(content) < TELLING and _OK.search(content.lower()) is not None:
@@ -101,12 +115,12 @@ def is_acknowledgement(content: str) -> bool:
     if len(content) > LONGEST:
         return False
     words = [word for found in _WORD.findall(content.lower()) if (word := found.rstrip(".:"))]
-    plain = [word for word in words if not any(map(str.isdecimal, word))]
-    if len(" ".join(plain)) < BARE and len(plain) < max(len(words), 1):
+    bare = [word for word in words if not any(map(str.isdecimal, word))]
+    if len(" ".join(bare)) < BARE and len(bare) < max(len(words), 1):
         return True
-    if len(plain) <= 2 and any(word in _PICTURES for word in plain):
+    if len(bare) <= 2 and any(word in _PICTURES for word in bare):
         return True
-    return len(plain) <= FEW_WORDS and any(word.endswith("ed") or f" {word} " in _DONE for word in plain)
+    return len(bare) <= FEW_WORDS and any(word.endswith("ed") or f" {word} " in _DONE for word in bare)
 
 
 def is_nothing(content: str) -> bool:

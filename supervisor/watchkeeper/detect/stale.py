@@ -10,7 +10,7 @@ from ..messages import Finding
 from ..thresholds import Thresholds
 from .bloom import Bloom
 from .round import Pair, Ring, Round
-from .saying import TELLING
+from .saying import is_nothing
 
 EDGE = 8000
 """Characters of a result that are looked at."""
@@ -21,9 +21,12 @@ ENOUGH = 4
 LINES_KEPT = 200
 """Lines and words that are remembered before the older ones are forgotten."""
 WORDS = 8
-"""Words of arguments that are remembered."""
+"""Words at the beginning and at the end of arguments that are remembered."""
 
 _WORD = re.compile(r"[^\s\"',;(){}\[\]<>|]{2,}")
+_GLOB = re.compile(r"\*(?!\d)")
+_SLICES = re.compile(r'"(?:page|offset|start|skip|limit)\w*": ?"?\d+"?', re.IGNORECASE)
+"""Numbers that say which part of one thing is wanted."""
 LEAK = 3
 """Rounds without news that one with news makes up for: what grows has three quarters of its rounds without."""
 
@@ -109,15 +112,13 @@ class Stale:
         if new:
             return True
         self._known = pair.result
-        words = [
-            word
-            for word in _WORD.findall(pair.arguments[:EDGE])[:WORDS]
-            if not seen.add(crc32(word.encode("utf-8", "replace")))
-        ]
-        words = [word for word in words if "*" not in word]
+        asked = _WORD.findall(_SLICES.sub("", pair.arguments[:EDGE]))
+        if len(asked) > 2 * WORDS:
+            asked[WORDS:-WORDS] = []
+        words = [word for word in asked if not seen.add(crc32(word.encode("utf-8", "replace")))]
+        words = [word for word in words if not _GLOB.search(word)]
         if not pair.telling:
             return True if words else None  # a new order, acknowledged; or one more of the same
-        if len(content) >= TELLING:
-            return False
-        # A known answer about another thing, "active" of each of many machines, is neither.
-        return None if words else False
+        # A known answer about another thing, "active" of each of many machines, is neither; and what finds nothing is
+        # judged as such.
+        return None if words or is_nothing(content) else False

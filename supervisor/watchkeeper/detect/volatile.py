@@ -13,7 +13,7 @@ import re
 from typing import NamedTuple
 
 PARTS = 16
-"""Differing parts that are looked at; what is beyond is taken to differ in the same way."""
+"""Differing parts that are looked at; numbers beyond are taken to differ in the same way."""
 PART = 320
 """Characters of one part that are looked at."""
 CHANGES = 12
@@ -48,6 +48,7 @@ _PLACE = r"(?:/private)?/(?:var/)?(?:tmp|folders)/[\w./+-]*|(?<![a-z])(?:tmp|tem
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _HANDLES = re.compile(rf"{_UUID}|(?<![a-z0-9])(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{{7,}}(?![a-z0-9])")
 """Ids by their form: long, and hexadecimal with both kinds of character."""
+_ADDRESS = re.compile(r"0x[0-9a-f]{1,24}:?")
 _HEX = re.compile(r"[0-9a-f]{7,}")
 _FORMS = (
     _STAMP,
@@ -55,7 +56,8 @@ _FORMS = (
     rf"\d{{1,2}}[-/.](?:{_MONTH}|\d{{1,2}})[-/.](?:\d{{4}}|\d\d)(?:[:t]{_CLOCK}{_ZONE})?(?![\d.])",
     rf"{_CLOCK}{_ZONE}(?![\d:])",
     _EPOCH,
-    r"0x[0-9a-f]+",
+    # Where something lies in memory this time. Shorter ones are places in a program, colours, codes.
+    r"0x0*[1-9a-f][0-9a-f]{8,}|(?:(?<=at )|(?<=@)|(?<=address ))0x[0-9a-f]+",
     r"(?<=\w)@[0-9a-f]{6,8}\b",
     rf"(?<![\w.])\d+(?:[.,]\d+)?{_UNIT}(?:\d+(?:\.\d+)?{_UNIT})*\b",
     _PLACE,
@@ -138,6 +140,15 @@ class Change(NamedTuple):
     """The numbers there, if it is one that changes; else both 0."""
 
 
+def says(text: str) -> int:
+    """How many words and numbers there are in a text."""
+    return sum(map(_has_letter_or_digit, _WORDS.findall(text)))
+
+
+def _has_letter_or_digit(word: str) -> bool:
+    return any(map(str.isalnum, word))
+
+
 def masked(part: str) -> str:
     """A ``name: value`` part of arguments with what is volatile in it replaced.
 
@@ -208,8 +219,8 @@ def changes(before: list[str], after: list[str], *, cut: bool = False, backwards
         if one == other:
             continue
         looked_at += 1
-        if looked_at > PARTS:
-            break
+        if looked_at > PARTS and _DIGITS.sub("#", one) == _DIGITS.sub("#", other):
+            continue
         edge = (-1 if backwards else 1) if cut and index == len(before) - 1 else 0
         here = _changed_words(index, one[:PART].lower(), other[:PART].lower(), edge)
         if here is None:
@@ -225,6 +236,8 @@ def changes(before: list[str], after: list[str], *, cut: bool = False, backwards
 
 def _changed_words(index: int, before: str, after: str, edge: int) -> list[Change] | None:
     left, right = _WORDS.findall(before), _WORDS.findall(after)
+    if left == right and not edge and not any(map(str.isalnum, before)):
+        return None  # a drawing
     if edge:
         # Cut somewhere: of the words that both have, the one at the cut may be a piece.
         shorter = max(min(len(left), len(right)) - 1, 0)
@@ -240,7 +253,7 @@ def _changed_words(index: int, before: str, after: str, edge: int) -> list[Chang
         if change is None:
             return None
         large = change.before >= LARGE and abs(change.after - change.before) <= SMALL * change.before
-        if large and _COUNTED.search(before) is None:
+        if large and not one.startswith("0x") and _COUNTED.search(before) is None:
             change = Change(change.place)  # the next process, the next job
         found.append(change)
     return found
@@ -251,6 +264,9 @@ def _form(text: str) -> str:
 
 
 def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
+    alike = one.translate(_ONES)
+    if alike == other.translate(_ONES) and _is_form(alike):
+        return True
     if RESULTS.forms.sub("#", one) == RESULTS.forms.sub("#", other):
         return True
     name, value = _named(one)
@@ -263,6 +279,8 @@ def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
         back -= 1
     before = words[back] if back >= 0 and position else ""
     # A name is followed by an id or a number: "request 17", not "request failed".
+    if before in _WHERE and one.startswith("0x") and other.startswith("0x"):
+        return True
     if before and ((_has_digit(one) and _has_digit(other)) or before[-1] in ":=#" or words[position - 1] in ":="):
         if (_identifies(before, RESULTS) and not _counts(before, one, other)) or (
             back > 0 and _identifies(words[back - 1] + before, RESULTS)
@@ -279,6 +297,14 @@ def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
     return _UNITS.fullmatch(after) is not None or after in _OFTEN or (before == "line" and after == "in")
 
 
+@functools.lru_cache(maxsize=256)
+def _is_form(word: str) -> bool:
+    """Whether all digits of a word are those of a form, whichever they are: a shortcut for what is most frequent."""
+    return not _has_digit(RESULTS.forms.sub("#", word))
+
+
+_ONES = dict.fromkeys(map(ord, "0123456789"), "1")
+_WHERE = frozenset(("at", "@", "address"))
 _OFTEN = frozenset(("times", "attempts", "tries", "retries"))
 
 
@@ -325,6 +351,8 @@ def _change(place: tuple[int, int], one: str, other: str) -> Change | None:
     """A change of numbers or ids; None for one of words, which is news. So is a move of one part of a whole (3/24)."""
     if _FRACTION.fullmatch(one.strip("[]().:")) or _FRACTION.fullmatch(other.strip("[]().:")):
         return None
+    if _ADDRESS.fullmatch(one) and _ADDRESS.fullmatch(other):
+        return Change(place, float(int(one.rstrip(":"), 16)), float(int(other.rstrip(":"), 16)))
     if _HANDLES.sub("#", one) == _HANDLES.sub("#", other) or _are_hex(one, other):
         return Change(place)
     one, other = _THOUSANDS.sub("", one), _THOUSANDS.sub("", other)
@@ -333,10 +361,10 @@ def _change(place: tuple[int, int], one: str, other: str) -> Change | None:
     left, right = _RUNS_OF.findall(one), _RUNS_OF.findall(other)
     if len(left) != len(right) or not left:
         # Ids with signs in them.
-        return Change(place) if len(one) >= 12 and len(other) >= 12 and _is_random(one) and _is_random(other) else None
+        return Change(place) if len(one) >= 12 and len(other) >= 12 and is_random(one) and is_random(other) else None
     numbers: list[tuple[str, str]] = []
     for a, b in zip(left, right, strict=True):
-        if a == b or (_is_random(a) and _is_random(b)):
+        if a == b or (is_random(a) and is_random(b)):
             continue
         # 52px and 48px, order17 and order18
         if _DIGITS.sub("#", a) != _DIGITS.sub("#", b):
@@ -355,7 +383,7 @@ def _are_hex(one: str, other: str) -> bool:
     return not (one.isdecimal() and other.isdecimal()) and not (one.isalpha() and other.isalpha())
 
 
-def _is_random(run: str) -> bool:
+def is_random(run: str) -> bool:
     """Whether letters and digits name something and mean nothing: mixed all over, or with hardly any vowels."""
     if len(run) >= 4 and len(_KINDS.findall(run)) > 2:
         return True
