@@ -54,13 +54,17 @@ class TestFailing:
         assert summary["failed_detectors"] == {}
         assert errors == ""
 
+    @pytest.mark.parametrize("command", ["replay", "stats"])
+    @pytest.mark.parametrize("jobs", ["1", "2"])
     def test_one_that_ends_the_program_does_not_do_so_in_silence(
-        self, fresh: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, command: str, jobs: str, fresh: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         install(monkeypatch, a="thirdparty:Quitting")
-        assert main(["replay", str(fresh), "--jobs", "1"]) == 1
-        assert "ended by SystemExit(0), raised at " in (said := capsys.readouterr().err)
+        assert main([command, str(fresh), "--jobs", jobs]) == 1
+        said = capsys.readouterr().err
+        assert said.startswith("watchkeeper: ended by SystemExit(0), raised at ")
         assert "thirdparty.py:" in said
+        assert said.count("\n") == 1
 
 
 class TestUnimportable:

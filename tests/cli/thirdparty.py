@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -72,10 +73,11 @@ def install(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
 
 
 def distribution(folder: Path, module: str, text: str, name: str, value: str) -> str:
-    """A folder to put on the path, with a distribution that brings a module of this text, and a detector in it."""
+    """A new distribution in a folder, which brings a module of this text with a detector in it; the value of PYTHONPATH
+    with which it is installed."""
     about = folder / f"{module}-1.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
     (about / "entry_points.txt").write_text(f"[watchkeeper.detectors]\n{name} = {value}\n")
     (folder / f"{module}.py").write_text(text)
-    return str(folder)
+    return os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])

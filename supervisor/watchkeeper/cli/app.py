@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import sys
-import traceback
 from collections.abc import Callable
 
 from cyclopts import App, CycloptsError, Parameter
 
 from .. import __version__
-from .exits import CANCELLED, COMPLETED, FAILED, USAGE, CommandError, complain, forget_stdout, settle_streams
+from .exits import CANCELLED, COMPLETED, FAILED, USAGE, CommandError, complain, forget_stdout, settle_streams, told_of
 
 HELP = """A supervisor for LLM agents that cannot run away."""
 EPILOGUE = (
@@ -67,7 +66,7 @@ def start(arguments: list[str]) -> int:
         if isinstance(error.__context__, BrokenPipeError):  # how rich ends where nobody reads
             forget_stdout()
             return CANCELLED
-        complain(f"ended by SystemExit({error.code!r}), raised {_place_of(error)}: what was to be done is not done")
+        complain(told_of(error))
         return FAILED
     except (KeyboardInterrupt, OSError, BaseExceptionGroup) as error:
         ended = _ended_by(error)
@@ -90,12 +89,6 @@ def _ended_by(error: BaseException) -> int | None:
         complain("the output cannot be written: there is no room for it, or its device fails")
         return FAILED
     return None
-
-
-def _place_of(error: BaseException) -> str:
-    """Where it was raised: code of a third party that ends the program should not do so without a trace."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"at {frame.filename}:{frame.lineno}"
 
 
 def _has(error: BaseException, wanted: Callable[[BaseException], bool]) -> bool:

@@ -14,7 +14,7 @@ from ..messages import Event, encode_event
 from .recorded import RecordedRun, Step
 
 SHALLOW = 40
-"""Levels of nesting up to which a step is written as a literal: Python reads at most some 90 brackets."""
+"""Levels of nesting up to which a step is written as a literal: Python reads at most 200 brackets in each other."""
 DEEPEST = 500
 """Levels of nesting that a test can hold: each takes room on the stack, of which a test runner has used some."""
 

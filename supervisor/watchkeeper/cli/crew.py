@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
-from .exits import FAILED, CommandError
+from .exits import FAILED, CommandError, told_of
 
 Unit = TypeVar("Unit")
 Given = TypeVar("Given")
@@ -30,6 +30,10 @@ class _Failed:
 
     def __init__(self, text: str) -> None:
         self.text = text
+
+
+class _Quit(_Failed):
+    """Something that a worker called wanted to end the program."""
 
 
 class _Worker(Generic[Unit]):
@@ -126,6 +130,8 @@ class Crew(Generic[Unit, Given]):
             given = worker.pipe.recv()
         except (EOFError, OSError) as error:
             raise self._died(worker) from error
+        if isinstance(given, _Quit):
+            raise CommandError(given.text, FAILED)
         if isinstance(given, _Failed):
             raise RuntimeError(f"in a worker process:\n{given.text}")
         return given  # type: ignore[no-any-return]
@@ -161,7 +167,9 @@ def _serve(pipe: Connection, copies: list[Connection], work: Callable[[Unit], Gi
             break
         try:
             given = work(unit)
-        except (Exception, SystemExit):
+        except SystemExit as error:
+            given = _Quit(told_of(error))
+        except Exception:
             given = _Failed(traceback.format_exc())
         try:
             pipe.send(given)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import threading
+import traceback
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,6 +44,13 @@ def complain(text: str) -> None:
         return
     with contextlib.suppress(OSError, ValueError):
         print(f"watchkeeper: {text}", file=sys.stderr, flush=True)
+
+
+def told_of(error: SystemExit) -> str:
+    """Where it was raised: code of a third party must not end the program without a word."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    raised = f"SystemExit({error.code!r}), raised at {frame.filename}:{frame.lineno}"
+    return f"ended by {raised}: what was to be done is not done"
 
 
 class HardExit:
