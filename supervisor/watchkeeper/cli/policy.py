@@ -24,7 +24,7 @@ from .exits import CommandError
 OFF = "off"
 """Says of what may be left out that it is; TOML has no word for nothing."""
 MAX_BYTES = 1 << 20
-NONE: Mapping[str, Any] = types.MappingProxyType({})
+NO_DETECTORS: Mapping[str, Any] = types.MappingProxyType({})
 SHARES = frozenset({"remind_at", "finish_at"})
 POSITIVE = frozenset({"window", "breaker", "silence", "refuse_equal", "interval", "max_turns", "parallel"})
 """Numbers for which 0 would make no sense."""
@@ -57,7 +57,7 @@ class _Wrong(Exception):
     """Something in the file cannot be taken; the message names the key."""
 
 
-def read_policy(path: Path, plugged: Mapping[str, Steps | None] = NONE) -> Policy:
+def read_policy(path: Path, plugged: Mapping[str, Steps | None] = NO_DETECTORS) -> Policy:
     """Read a policy file. Raises :class:`CommandError` that names the key and what is allowed.
 
     ::
@@ -102,7 +102,9 @@ def read_table(path: Path) -> dict[str, Any]:
         raise CommandError(f"--policy {path}: {error}") from error
 
 
-def policy_of(table: Mapping[str, Any], name: str = "policy", plugged: Mapping[str, Steps | None] = NONE) -> Policy:
+def policy_of(
+    table: Mapping[str, Any], name: str = "policy", plugged: Mapping[str, Steps | None] = NO_DETECTORS
+) -> Policy:
     """The policy that a table says. Raises ``ValueError`` for what cannot be taken."""
     given = dict(table)
     base = given.pop("base", "default")
