@@ -42,6 +42,7 @@ RESTED = 4 * REMEMBERED
 REASONS = {
     "failing": "tool_failing",
     "erring": "tool_failing",
+    "complaint": "tool_failing",
     "arguments": "bad_arguments",
     "volume": "volume",
     **CEILINGS,

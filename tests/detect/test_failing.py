@@ -58,6 +58,7 @@ def test_what_an_error_repeats_of_the_arguments_does_not_count() -> None:
 @pytest.mark.parametrize(
     "texts",
     [
+        [f"no such file: /data/run{n}/{'xyz'[n % 3]}.csv" for n in range(MOST + 1)],
         [f"unknown key '{word}'" for word in ("name", "age", "title", "place", "owner") * 4],
         [f"line {n} of {100 - n} lines does not parse" for n in range(MOST + 1)],
     ],
@@ -68,17 +69,13 @@ def test_errors_of_one_kind_have_a_higher_bar(texts: list[str]) -> None:
     assert play(Watched(only="erring"), *(varied(n, text=text) for n, text in enumerate(texts))) == ERRING
 
 
-def test_what_is_not_there_counts_half() -> None:
-    texts = (f"no such file: /data/run{n}/{'xyz'[n % 3]}.csv" for n in range(2 * MOST))
-    said = play(Watched(only="erring"), *(varied(n, text=text) for n, text in enumerate(texts)))
-    assert said == {2 * number: what for number, what in ERRING.items()}
-
-
 def test_sites_that_are_shut_are_told_apart() -> None:
     def fetch(number: int, host: str) -> Did:
         return failed("fetch", f'{{"url":"https://{host}/{number}"}}', text="403 Forbidden")
 
-    assert play(Watched(only="failing"), *(fetch(n, f"site-{n}.example") for n in range(20))) == {}
+    sites = [fetch(n, f"site-{n}.example") for n in range(2 * MOST)]
+    assert play(Watched(only="failing"), *sites) == {}
+    assert play(Watched(only="erring"), *sites) == {2 * number: what for number, what in ERRING.items()}
     assert play(Watched(only="failing"), *(fetch(n, "one.example") for n in range(8))) == FAILING
 
 

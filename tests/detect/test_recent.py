@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchkeeper.detect.recent import ARGUMENTS_KEPT, EDGE, KEPT, SHOWN, Recent, Seen
+from watchkeeper.detect.inside import EDGE
+from watchkeeper.detect.recent import ARGUMENTS_KEPT, KEPT, SHOWN, Recent, Seen
 from watchkeeper.fingerprint import result_key
 
 WEATHER = "It is sunny in Paris, 20 degrees, with a light wind from the west."
@@ -266,3 +267,26 @@ def test_it_never_raises(made: list[tuple[str, str]]) -> None:
     for arguments, content in made:
         seen = calls.made(arguments, content)
         assert calls.made(arguments, content).key == seen.key
+
+
+def test_the_middle_of_a_long_result_may_differ_once() -> None:
+    """From then on more of it is kept: a number in it that moves is news, a time is none."""
+    text = "".join(f"line {number} of the long report on the northern harbour\n" for number in range(40))
+
+    def report(said: str) -> str:
+        return f"{text[:700]}{said}\n{text[700:]}"
+
+    moving = Calls().results(*(report(f"{number} of 40 ships are in") for number in range(6)))
+    assert len(set(moving[1:])) == len(moving[1:])
+    timed = Calls().results(*(report(f"written at 12:00:0{number}") for number in range(6)))
+    assert len(set(timed)) == 1
+
+
+def test_the_same_question_with_another_limit_is_the_same_call() -> None:
+    calls = Calls()
+    text = "a long answer that tells quite a lot about the ships in the northern harbour. " * 3
+    first = calls.made('{"q":"ships","limit":5}', f"{text}\nmemory 1201 kB")
+    second = calls.made('{"q":"ships","limit":50}', f"{text}\nmemory 1209 kB")
+    other = calls.made('{"q":"boats","limit":50}', f"{text}\nmemory 1209 kB")
+    assert second.key == first.key
+    assert other.key != first.key

@@ -36,6 +36,8 @@ def alike(one: list[str], other: list[str], telling: bool) -> bool:
     left, right = words_of(mine), words_of(theirs)
     if not left or not right:
         return not left and not right
+    if telling and all(map(_is_amount, mine)) and all(map(_is_amount, theirs)):
+        return True
     ours, others = left - right, right - left
     if any(map(_is_order, mine)) and any(map(_is_meant, ours)) and any(map(_is_meant, others)):
         return False
@@ -65,8 +67,13 @@ def _is_order(part: str) -> bool:
     return _ORDER.search(part.partition(": ")[0]) is not None
 
 
+def _is_amount(part: str) -> bool:
+    """Whether a part is a number or a time."""
+    return _AMOUNT.fullmatch(part.partition(": ")[2]) is not None
+
+
 def _is_free(part: str) -> bool:
-    """Whether a part is a number, or a sentence: neither names a thing."""
+    """Whether a part is a number or a sentence: neither names a thing."""
     name, _, value = part.partition(": ")
     if value.isdecimal():
         return True
@@ -76,6 +83,7 @@ def _is_free(part: str) -> bool:
 _ORDER = re.compile(
     r"(?:^|[._])(?:cmd|command|code|script|sql|keys|keystrokes|input|payload|expression|formula)\w*$", re.IGNORECASE
 )
+_AMOUNT = re.compile(r"\d+|\d{4}-\d\d-\d\d[T ][\d:.]+Z?")
 _CODE = re.compile(r"[<>{}=;$|&\\]")
 _DISPLAY = re.compile(
     r"(?:\s*(?:2>&1|2>/dev/null|\|\| true|; echo \$\?|\| (?:cat|sort|(?:head|tail)(?: -\S+)*(?: \d+)?)))+(?=[\s\"']*$)"
@@ -124,12 +132,12 @@ def _asks(part: str) -> str | None:
 
 _MUCH = re.compile(
     r"(?:\w+\.)*(?:limit|max_?(?:results|lines|tokens|bytes|items|rows)|page_?size|per_?page|num_?results|top_?[kn]|timeout)"
-    r"(?:_?(?:ms|s|sec|seconds))?: ",
+    r"(?:_?(?:ms|s|sec|seconds))?: |(?:\w+\.)*(?:out|output|save|dest|log|report|work|tmp|temp)\w*: /tmp/\S+$",
     re.IGNORECASE,
 )
-"""How much is wanted, and how long it is waited for."""
+"""How much is wanted, how long it is waited for, and where the outcome is put for the time being."""
 _FOR_NOW = re.compile(r"[\w.]+: /tmp/\S+$")
-"""Where something is put for the time being."""
+"""A place for the time being, beside what is asked."""
 _NAMES = re.compile(r"[\d/@._]")
 _QUOTES = re.compile(r"[\"'`;]")
 _AROUND = re.compile(r"\s*([^\w\s])\s*")

@@ -25,7 +25,7 @@ _SHUT = re.compile(r"\b(?:40[135]|410|451)\b|forbidden|unauthori[sz]ed", re.IGNO
 """What is said of a site, if one was asked."""
 _HOST = re.compile(r"https?://([^/\s\"'?#\\]+)")
 ELSEWHERE = 0.5
-"""What such an error counts among errors of one kind: the next thing may be there."""
+"""What such an error counts among errors of one kind: the next site may be open."""
 
 
 class Failing:
@@ -78,17 +78,9 @@ class Failing:
         """What the failure of a call is known by; None for one that did not fail."""
         if pair.signature is None:
             return None
-        return f"{pair.signature} {pair.family}{self.place(pair)}"
-
-    def place(self, pair: Pair) -> str:
-        """What a failure says something of, if not of the tool: such failures are alike only if it is the same."""
-        if pair.signature is None:
-            return ""
-        if _ABSENT.search(pair.signature) is not None:
-            return pair.key
-        if _SHUT.search(pair.signature) is None:
-            return ""
-        return " ".join(_HOST.findall(pair.arguments[:ARGUMENTS]))
+        # That one of many things is not there says nothing of the tool: such failures are alike by their call.
+        place = pair.key if _ABSENT.search(pair.signature) is not None else _site(pair)
+        return f"{pair.signature} {pair.family}{place}"
 
     def shown(self, pair: Pair) -> str:
         """A failure as messages name it."""
@@ -143,6 +135,13 @@ class Failing:
         )
 
 
+def _site(pair: Pair) -> str:
+    """The site that a failure says something of, rather than of the tool."""
+    if pair.signature is None or _SHUT.search(pair.signature) is None:
+        return ""
+    return " ".join(_HOST.findall(pair.arguments[:ARGUMENTS]))
+
+
 class _Streak:
     __slots__ = ("calls", "count", "heard", "keys", "known", "onset", "shown", "signature", "weight")
 
@@ -177,7 +176,7 @@ class Erring(Failing):
         return pair.signature
 
     def weight(self, pair: Pair) -> float:
-        return ELSEWHERE if pair.ran and self.place(pair) else 1
+        return ELSEWHERE if pair.ran and _site(pair) else 1
 
     def is_news(self, ran: list[Pair]) -> bool:
         return any(pair.moved for pair in ran)

@@ -192,7 +192,7 @@ class Judge:
                 self._ladder.declare(detector)
                 if detector.name not in self._off:
                     detectors.append(detector)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._factories = tuple(other for other in self._factories if other is not make)
                 name = str(getattr(make, "name", None) or getattr(make, "__name__", repr(make)))
                 self._off.add(name)
@@ -245,7 +245,7 @@ class Judge:
                     raise TypeError("what it returned is no finding")
                 if findings:
                     found.append((name, findings))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._off.add(name)
             judged.failed.append((name, f"{type(error).__name__}: {error}"))
 
@@ -351,7 +351,7 @@ class Judge:
                 pair.key, pair.result, pair.like = seen.key, seen.result, seen.key != key
                 pair.family, pair.near = seen.family, seen.near
                 pair.drifted, pair.moved, pair.masked = seen.drifted, seen.moved, seen.masked
-            except Exception as error:  # pairs are compared as they are from here on
+            except (Exception, SystemExit) as error:  # pairs are compared as they are from here on
                 self._off.add(RECOGNISER)
                 self._failed.append((RECOGNISER, f"{type(error).__name__}: {error}"))
         if kind in FAILURES and (event.detail or result.content).strip():

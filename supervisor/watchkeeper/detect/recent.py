@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from zlib import crc32
 
 from .alike import alike, asked, bare
 from .arguments import parts_of, spelling
+from .inside import EDGE, NOTHING, WIDER, inside_of, is_inside_same, is_mostly_same
 from .saying import is_acknowledgement, is_fruitless, is_nothing, is_telling
 from .volatile import CHANGES, NEWS, Change, Drift, changes, masked, plain, says
 
 KEPT = 10
 """Calls that are kept: more than the longest period. The texts are most of what the watchdog holds of a run."""
-EDGE = 240
-"""Characters of a result that are kept, of its beginning and of its end."""
-WIDER = 1000
-"""The same for a call whose results differ between those edges. Between these they must be equal but for digits."""
 LONGER = 40
 SHARE = 0.03
 """By how much the lengths of results may differ that are the same: characters, and share of the length."""
@@ -29,8 +25,8 @@ TOOLS = 16
 """Tools of which it is known whether they have more than one answer."""
 LOOKS = 3
 """Close looks at results that are not equal to a new one."""
-MOST_LOOKS = 6
-"""Earlier calls with about the same result that a new one is compared with."""
+EQUAL_LOOKS = 6
+"""Earlier calls with an equal result that a new one is compared with."""
 SHOWN = 160
 """Characters of a result that messages show."""
 
@@ -39,8 +35,8 @@ class Seen:
     """A call with its last result, as far as it is kept."""
 
     __slots__ = (
-        "arguments", "digest", "drift", "drifted", "edge", "end", "family", "head", "key", "length", "masked", "middle",
-        "moved", "near", "result", "spelled", "tail", "tool", "varied", "words",
+        "arguments", "digest", "drift", "drifted", "end", "family", "head", "inside", "key", "masked", "moved", "near",
+        "result", "spelled", "tail", "tool", "varied",
     )  # fmt: skip
 
     def __init__(self, tool: str, key: str) -> None:
@@ -62,13 +58,8 @@ class Seen:
         """Whether its result is another one than the last time."""
         self.near = False
         """Whether the call is an earlier one put differently: alike, and with the same result."""
-        self.length = -1
-        self.edge = EDGE
-        """Characters that are kept at each end of its results."""
-        self.middle = 0
-        """What lies between the beginning and the end of its last result, as a hash."""
-        self.words = b""
-        """Some long words of it, as hashes."""
+        self.inside = NOTHING
+        """What lies between the edges of its last result."""
         self.spelled = 0
         self.varied = False
         """Whether it came with other arguments too."""
@@ -125,23 +116,26 @@ class Recent:
             seen.arguments = arguments if short else ""
         seen.near = seen.drifted = seen.moved = seen.masked = False
         if seen.digest != digest:
-            fresh = seen.length < 0
+            fresh = seen.inside is NOTHING
             if not failed and self._answers.setdefault(tool, digest) != digest:
                 self._answers[tool] = None
             if len(self._answers) > TOOLS:
                 del self._answers[next(iter(self._answers))]
-            head, tail = _edges(content, arguments, seen.edge)
-            inside = fresh or _is_inside_same(seen, content)
-            words = _words_inside(content) if seen.edge == EDGE else b""
+            if "\x1b" in content or "\r" in content:
+                content = plain(content)
+            before, edge = seen.inside, seen.inside.edge
+            head, tail = _edges(content, arguments, edge)
+            same = fresh or is_inside_same(before, content)
+            inside = inside_of(content, edge)
             # Whatever differs inside, it may be the same for once; then more is kept to tell whether it says something.
-            if fresh or not (inside or _is_mostly(seen.words, words)) or not _same(seen, head, tail, len(content)):
+            near = same or (_are_about(len(content), before.length) and is_mostly_same(before, inside))
+            if fresh or not near or not _same(seen, head, tail):
                 seen.result = seen.family = digest
                 seen.moved = not fresh
-            if not inside and seen.edge == EDGE:
-                seen.edge, words = WIDER, b""
+            if not same and edge == EDGE:
                 head, tail = _edges(content, arguments, WIDER)
-            seen.digest, seen.head, seen.tail, seen.length = digest, head, tail, len(content)
-            seen.middle, seen.words = _inside(content, seen.edge, seen.edge, len(content) - seen.edge), words
+                inside = inside_of(content, WIDER)
+            seen.digest, seen.head, seen.tail, seen.inside = digest, head, tail, inside
             seen.end = (tail or head)[-LOOK:]
             if fresh:
                 self._relate(seen, content)
@@ -153,41 +147,45 @@ class Recent:
 
     def _relate(self, seen: Seen, content: str) -> None:
         """Look whether a new call is an earlier one of the tool, put differently."""
-        looks = 0
-        tool, slack = seen.tool, LONGER + seen.length * SHARE
-        least, most, head, end = seen.length - slack, seen.length + slack, seen.head[:LOOK], seen.end
-        asks: _Asks | None = None
+        tool, slack = seen.tool, LONGER + seen.inside.length * SHARE
+        least, most, head, end = seen.inside.length - slack, seen.inside.length + slack, seen.head[:LOOK], seen.end
+        equal: list[Seen] = []
+        about: list[Seen] = []
         for other in reversed(self._seen.values()):
-            if not least <= other.length <= most or other.tool != tool:
+            if not least <= other.inside.length <= most or other.tool != tool:
                 continue
-            if other.end != end and not other.head.startswith(head):
+            if other.digest == seen.digest:
+                equal.append(other)
+            elif other.end == end or other.head.startswith(head):
+                about.append(other)
+        if not equal and not about:
+            return
+        asks: _Asks | None = None
+        for other in (*equal[:EQUAL_LOOKS], *about[:LOOKS]):
+            same = other.digest == seen.digest
+            if not same and not is_inside_same(other.inside, content):
                 continue
-            looks += 1
-            if looks > MOST_LOOKS:
-                return
-            if other.digest != seen.digest:
-                if looks > LOOKS:
-                    return
-                if not (other.edge == EDGE and _is_inside_same(other, content) and _is_same_news(other, seen)):
-                    continue
-            seen.family = other.family
-            if not (seen.arguments and other.arguments):  # too long to be kept: another call, for all that is known
-                continue
-            if asks is None:
+            if asks is None and seen.arguments:
                 asks = _Asks(seen, content, self._answers.get(tool) is None)
-            if asks.is_the_same(other):
-                self._merge(other, seen)
-                seen.near = True
+            # Without arguments they were too long to be kept: it is another call, for all that is known.
+            if asks is not None and other.arguments and asks.is_the_same(other):
+                self._merge(other, seen, same)
                 return
-            if asks.is_near(other):
-                seen.near = True
-                return
+            if same or (other.inside.edge == EDGE and _is_same_news(other, seen)):
+                seen.family = other.family
+                if asks is not None and other.arguments and asks.is_near(other):
+                    seen.near = True
 
-    def _merge(self, other: Seen, seen: Seen) -> None:
-        """A call asks what an earlier one asked, and was told the same: it is that one."""
+    def _merge(self, other: Seen, seen: Seen, same: bool) -> None:
+        """A call asks what an earlier one asked: it is that one. ``same``: its result is equal."""
         if self._spelled.get(seen.spelled) == seen.key:
             del self._spelled[seen.spelled]
-        seen.key, seen.spelled, seen.result, seen.varied = other.key, other.spelled, other.result, True
+        seen.key, seen.spelled, seen.varied = other.key, other.spelled, True
+        if same or _is_same_news(other, seen) or _same(other, seen.head, seen.tail):
+            seen.result, seen.family, seen.near = other.result, other.family, True
+        else:
+            seen.moved = True
+        seen.drift, seen.drifted, seen.masked = other.drift, other.drifted and not same, other.masked and not same
 
 
 class _Asks:
@@ -248,59 +246,17 @@ def _unquoted(value: str) -> str:
     return value.replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
 
 
-def _inside(content: str, edge: int, start: int, end: int) -> int:
-    """What lies between the edges, as a hash; of wider ones, without digits and no more than a part."""
-    if edge == EDGE:
-        return hash(content[start:end] if start < end else "")
-    if end - start > 2 * INSIDE:
-        inner = f"{content[start : start + INSIDE]}{content[end - INSIDE : end]}"
-    else:
-        inner = content[start:end] if start < end else ""
-    return hash(inner.translate(_NO_DIGITS))
-
-
-def _is_inside_same(seen: Seen, content: str) -> bool:
-    """Whether a result has the same between its edges as the one before. If its length is another one, what made it so
-    is at one of them."""
-    edge, end = seen.edge, len(content) - seen.edge
-    if _inside(content, edge, edge, edge + max(seen.length - 2 * edge, 0)) == seen.middle:
-        return True
-    return len(content) != seen.length and _inside(content, edge, edge + len(content) - seen.length, end) == seen.middle
-
-
-def _words_inside(content: str) -> bytes:
-    """Some long words of what lies between the edges, as hashes: few texts on other things share them."""
-    inner = content[EDGE : max(len(content) - EDGE, EDGE)]
-    if len(inner) > MIDDLE:
-        half = MIDDLE // 2
-        inner = f"{inner[:half]} {inner[len(inner) // 2 : len(inner) // 2 + half]}"
-    longest = sorted(set(_LONG.findall(inner)))[:WORDS]
-    return b"".join([crc32(word.encode()).to_bytes(HASH) for word in longest])
-
-
-def _is_mostly(one: bytes, other: bytes) -> bool:
-    """Whether most of these words of two texts are the same."""
-    left, right = ({words[at : at + HASH] for at in range(0, len(words), HASH)} for words in (one, other))
-    return len(left & right) * 4 >= 3 * max(len(left), len(right))
-
-
-INSIDE = 8000
-"""Characters within each of the wider edges that are looked at."""
-MIDDLE = 480
-"""Characters between the edges that are looked at."""
-WORDS = 8
-"""Words between the edges that are remembered."""
-HASH = 4
-"""Bytes of the hash of a word."""
-_LONG = re.compile(r"[A-Za-z]{6,20}")
-_NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 _VALUES = re.compile(r'"((?:[^"\\]|\\[^u]){12,300})"(?!:)')
 
 
-def _same(seen: Seen, head: str, tail: str, length: int) -> bool:
-    """Whether a result is the one before it but for volatile parts."""
-    near = abs(length - seen.length) <= LONGER + length * SHARE
-    changed = _changed(seen, head, tail) if near else None
+def _are_about(one: int, other: int) -> bool:
+    """Whether results of these lengths may be the same."""
+    return abs(one - other) <= LONGER + one * SHARE
+
+
+def _same(seen: Seen, head: str, tail: str) -> bool:
+    """Whether the edges of a result are those of the one before it but for volatile parts."""
+    changed = _changed(seen, head, tail)
     if changed is None:
         seen.drift = None
         return False

@@ -42,6 +42,8 @@ _EPOCH = r"(?<![\d.])1[4-9]\d{8}(?:\d{9}|\d{6}|\d{3}|\.\d+)?(?![\d.])"
 """Seconds, milli-, micro- and nanoseconds since 1970, in this quarter of the century."""
 _STAMP = rf"\d{{4}}[-/.]?\d\d[-/.]?\d\d[t_:-]?\d{{1,2}}[:_-]?\d\d[:_-]?\d\d(?:[.,_]\d+)?{_ZONE}"
 _NOW = rf"\d{{4}}[-/.]?\d\d[-/.]?\d\d[t_: -]?\d{{1,2}}:?\d\d:?(?!00|59)\d\d(?:[.,]\d+)?{_ZONE}"
+_WRITTEN_NOW = r"\d\d?/\d\d?/\d{4},? \d\d?:\d\d:(?!00|59)\d\d(?: ?[ap]m)?"
+_MAILED_NOW = rf"\d\d? {_MONTH} \d{{4}} \d\d?:\d\d:(?!00|59)\d\d"
 _LOGGED_NOW = rf"\d\d/{_MONTH}/\d{{4}}:\d\d:\d\d:(?!00|59)\d\d(?: [+-]\d{{4}})?"
 _EPOCH_NOW = r"(?<![\d.])1[4-9]\d{6}(?!00(?!\d)|00000(?!\d))\d\d(?:\d{9}|\d{6}|\d{3}|\.\d+)?(?![\d.])"
 _PLACE = r"(?:/private)?/(?:var/)?(?:tmp|folders)/[\w./+-]*|(?<![a-z])(?:tmp|temp)[-_.]?\w{4,}|pytest-\d+"
@@ -108,7 +110,8 @@ RESULTS = Kinds(re.compile("|".join(_FORMS)), frozenset(f"{_ASKING} {_ONE_TIME} 
 """What varies in answers: whatever says when it was given, by whom, and how long it took."""
 ARGUMENTS = Kinds(
     re.compile(
-        rf"{_NOW}|{_LOGGED_NOW}|{_EPOCH_NOW}|{_MONTH} \d{{1,2}},? {_CLOCK}|(?:(?<=tee )|(?<=> )|(?<=>))/tmp/\S+",
+        rf"{_NOW}|{_WRITTEN_NOW}|{_MAILED_NOW}|{_LOGGED_NOW}|{_EPOCH_NOW}|{_MONTH} \d{{1,2}},? {_CLOCK}"
+        r"|(?:(?<=tee )|(?<=> )|(?<=>))/tmp/\S+",
         re.IGNORECASE,
     ),
     frozenset(_ASKING.split()),
@@ -171,7 +174,24 @@ def _is_clock(name: str) -> bool:
     return name.rpartition(".")[2].lower().translate(_CLEAN) in _ASKED_AT
 
 
-_ASKED_AT = frozenset(["timestamp", "ts", "now", "since", "until", "requestedat", "clienttime", "sentat", "askedat"])
+_ASKED_AT = frozenset(
+    (
+        *(
+            "timestamp",
+            "ts",
+            "now",
+            "since",
+            "until",
+            "requestedat",
+            "clienttime",
+            "sentat",
+            "askedat",
+            "after",
+            "before",
+        ),
+        *("from", "to", "start", "end", "starttime", "endtime", "fromtime", "totime"),
+    )
+)
 
 
 @functools.lru_cache(maxsize=512)

@@ -1,0 +1,81 @@
+"""What lies between the edges of a long result: it is not kept, but hashes of it are."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+EDGE = 240
+"""Characters of a result that are kept, of its beginning and of its end."""
+WIDER = 1000
+"""The same for a call whose results differ between those edges. Between these they must be equal but for numbers."""
+BOUND = 8000
+"""Characters at each end of a result that are looked at if its edges are wider."""
+GIST = 3000
+"""Characters of these that are compared, once what may be numbers is left out."""
+SAMPLE = 240
+"""Characters within each edge from which words are taken."""
+WORDS = 8
+"""Words that are remembered."""
+HASH = 4
+"""Bytes of the hash of a word."""
+
+_LONG = re.compile(r"[A-Za-z]{6,20}")
+_NUMBERS = dict.fromkeys(map(ord, "0123456789abcdefABCDEF"))
+
+
+class Inside(NamedTuple):
+    """Hashes of what lies between the edges of one result."""
+
+    length: int
+    """Characters of the whole result."""
+    edge: int
+    middle: int
+    gist: int
+    """Of the whole result without digits, also hexadecimal ones; 0 unless the edges are the wider ones."""
+    words: bytes
+    """Some long words, each as a hash; empty unless the edges are the narrow ones."""
+
+
+NOTHING = Inside(-1, EDGE, 0, 0, b"")
+"""Of a call that had no result yet."""
+
+
+def inside_of(content: str, edge: int) -> Inside:
+    """What is remembered of a result."""
+    narrow = edge == EDGE
+    middle = hash(content[edge : max(len(content) - edge, edge)])
+    return Inside(len(content), edge, middle, 0 if narrow else _gist(content), _words(content) if narrow else b"")
+
+
+def is_inside_same(before: Inside, content: str) -> bool:
+    """Whether a result has the same between its edges. If its length is another one, what made it so is at one of
+    them. Numbers may differ between the wider edges."""
+    edge, longer = before.edge, len(content) - before.length
+    inner = max(before.length - 2 * edge, 0)
+    if hash(content[edge : edge + inner]) == before.middle:
+        return True
+    if longer and hash(content[edge + longer : edge + longer + inner] if edge + longer >= 0 else "") == before.middle:
+        return True
+    return edge != EDGE and _gist(content) == before.gist
+
+
+def is_mostly_same(before: Inside, after: Inside) -> bool:
+    """Whether two results have most of some long words there in common, as few texts on other things do."""
+    left, right = ({one.words[at : at + HASH] for at in range(0, len(one.words), HASH)} for one in (before, after))
+    return len(left & right) * 4 >= 3 * max(len(left), len(right))
+
+
+def _words(content: str) -> bytes:
+    inner = content[EDGE : max(len(content) - EDGE, EDGE)]
+    if len(inner) > 2 * SAMPLE:
+        inner = f"{inner[:SAMPLE]} {inner[-SAMPLE:]}"
+    longest = sorted(set(_LONG.findall(inner)))[:WORDS]
+    return b"".join([(hash(word) & 0xFFFFFFFF).to_bytes(HASH) for word in longest])
+
+
+def _gist(content: str) -> int:
+    if len(content) <= 2 * BOUND:
+        return hash(content.translate(_NUMBERS))
+    head, tail = content[:BOUND].translate(_NUMBERS), content[-BOUND:].translate(_NUMBERS)
+    return hash(f"{head[:GIST]}{tail[-GIST:]}")
