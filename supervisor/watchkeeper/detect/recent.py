@@ -25,7 +25,7 @@ TOOLS = 16
 """Tools of which it is known whether they have more than one answer."""
 LOOKS = 3
 """Close looks at results that are not equal to a new one."""
-EQUAL_LOOKS = 6
+EQUAL_LOOKS = 4
 """Earlier calls with an equal result that a new one is compared with."""
 SHOWN = 160
 """Characters of a result that messages show."""
@@ -173,7 +173,7 @@ class Recent:
                 return
             if same or (other.inside.edge == EDGE and _is_same_news(other, seen)):
                 seen.family = other.family
-                if asks is not None and other.arguments and asks.is_near(other):
+                if not seen.near and asks is not None and other.arguments and asks.is_near(other):
                     seen.near = True
 
     def _merge(self, other: Seen, seen: Seen, same: bool) -> None:

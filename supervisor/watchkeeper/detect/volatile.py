@@ -255,6 +255,8 @@ def changes(before: list[str], after: list[str], *, cut: bool = False, backwards
 
 
 def _changed_words(index: int, before: str, after: str, edge: int) -> list[Change] | None:
+    if not edge and len(before) == len(after) and _differ_in_forms(before, after):
+        return []
     left, right = _WORDS.findall(before), _WORDS.findall(after)
     if left == right and not edge and not any(map(str.isalnum, before)):
         return None  # a drawing
@@ -277,6 +279,24 @@ def _changed_words(index: int, before: str, after: str, edge: int) -> list[Chang
             change = Change(change.place)  # the next process, the next job
         found.append(change)
     return found
+
+
+def _differ_in_forms(before: str, after: str) -> bool:
+    """Whether only digits differ, and all of them within what has a form: a shortcut for what is most frequent."""
+    bare = before.translate(_ONES)
+    if bare != after.translate(_ONES):
+        return False
+    at = 0
+    for start, end in _forms_in(bare):
+        if before[at:start] != after[at:start]:
+            return False
+        at = end
+    return before[at:] == after[at:]
+
+
+@functools.lru_cache(maxsize=256)
+def _forms_in(text: str) -> list[tuple[int, int]]:
+    return [found.span() for found in RESULTS.forms.finditer(text)]
 
 
 def _form(text: str) -> str:
