@@ -177,7 +177,8 @@ class AgentActor:
     def _take_steers(self) -> None:
         while self._run.steers:
             self._log.user_turn += 1
-            self._thoughts.user_spoke(self._log.append(UserMessage, text=self._run.steers.popleft(), source="steer"))
+            self._log.append(UserMessage, text=self._run.steers.popleft(), source="steer")
+            self._thoughts.begin()
 
     def _over_limit(self) -> str | None:
         """A limit that is reached in full; in that dimension no tool is of use any more."""

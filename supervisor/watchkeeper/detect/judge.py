@@ -216,14 +216,14 @@ class Judge:
 
     def _tell(self, event: Event, judged: Judged | None) -> Judged | None:
         """Ask the detectors that follow this kind of fact."""
-        desk = self._desk(event.context)
+        desk = self._desks.get(event.context)  # without one its detectors begin with what comes next
         made = judged or Judged()
         found: list[tuple[str, list[Finding]]] = []
-        for folds in (desk.folds, self._folds_of_run):
+        for folds in (desk.folds if desk is not None else {}, self._folds_of_run):
             for detector, fold in folds.get(type(event), ()):
                 self._ask(detector.name, found, made, fold, event)
         if found:
-            self._weigh(found, desk, event.context, made)
+            self._weigh(found, self._desk(event.context), event.context, made)
         return made if made.found or made.failed else judged
 
     def _ask(

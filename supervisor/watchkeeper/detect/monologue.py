@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..messages import Event, Finding, ModelReplied, UserMessage
+from ..messages import Event, Finding, ModelReplied
 from ..thresholds import Thresholds
 from .alike import stem
 from .detector import When
@@ -102,7 +102,7 @@ class Monologue:
 
 class Thoughts:
     """Long texts before calls that say nearly the same as the one before, whatever the calls do. Replies with a short
-    text or none say nothing either way; a user who speaks begins anew.
+    text or none say nothing either way.
 
     Who does the same to many files says the same of each: a thought with a word that none of the like ones before it
     had, or with a higher number, moves on and does not count.
@@ -122,17 +122,14 @@ class Thoughts:
 
     @property
     def folds(self) -> Mapping[type[Event], Callable[[Any], Iterable[Finding]]]:
-        return {
-            ModelReplied: self.replied,
-            UserMessage: self.user_spoke,
-        }
+        return {ModelReplied: self.replied}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         return ()
 
-    def user_spoke(self, event: UserMessage) -> Iterable[Finding]:
+    def begin(self) -> None:
+        """Anew: a user has spoken. (The judge makes its detectors anew then.)"""
         self._thought, self.count = None, 0
-        return ()
 
     def replied(self, event: ModelReplied) -> Iterable[Finding]:
         if not event.calls or not event.stored:
