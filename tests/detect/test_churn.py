@@ -77,3 +77,10 @@ def test_the_target_is_what_is_not_written() -> None:
     assert target_of('{"content":"x"}') is None  # nothing says where
     assert target_of("make all") is None
     assert target_of('{"path":"a","content":"' + "x" * 10_000_000 + '"}') is None
+
+
+def test_what_brings_nothing_counts_twice() -> None:
+    steps = steps_by("churn")
+    text = "No replacement was performed, the text does not appear in a.py."
+    edits = (Did("edit", json.dumps({"path": "a.py", "content": f"version {number}"}), text) for number in range(40))
+    assert told(Watched(only="churn"), *edits) == {number // 2: what for number, what in steps.items()}

@@ -26,6 +26,10 @@ def shell(number: int, content: str) -> Did:
         "cat: /data/part.txt: No such file or directory",
         "make: *** [all] Error {n}\nfatal: part.o is missing",
         "error[E0433]: cannot find value `x` in this scope after {n}ms",
+        "ERRORS:\n- E999 IndentationError: unexpected indent",
+        "curl: (7) Failed to connect to web port 8080 after {n} ms",
+        "429 Too Many Requests for part {n}",
+        '{{"ok":false,"error":"quota exceeded"}}',
     ],
 )
 def test_whatever_is_tried_it_ends_in_the_same_complaint(complaint: str) -> None:
@@ -72,3 +76,11 @@ def test_a_wide_fan_out_is_not_looked_at() -> None:
     watched = Watched(only="complaint")
     for turn in range(12):
         assert watched.turn(*(shell(100 * turn + n, "x: command not found") for n in range(9))) == []
+
+
+def test_another_tool_that_complains_is_no_news() -> None:
+    def busy(tool: str, number: int) -> Did:
+        return Did(tool, f'{{"q":"thing {number}"}}', "429 Too Many Requests")
+
+    turns = [busy(tool, number) for number in range(max(COMPLAINT)) for tool in ("search", "fetch")]
+    assert len(told(Watched(only="complaint"), *turns)) == 2 * len(COMPLAINT)

@@ -135,6 +135,19 @@ def test_numbers_beyond_many_differing_parts_are_taken_to_differ_in_the_same_way
     assert changes(["red", *before], ["green", *after]) == [Change((0, NEWS))]
 
 
+def test_the_process_that_a_shell_has_started_says_nothing() -> None:
+    assert changes(["[1] 4711"], ["[1] 5012"]) == []
+
+
+def test_addresses_of_memory_say_nothing_and_places_in_a_program_do() -> None:
+    assert changes(["object at 0x7f3a1c2b4d50"], ["object at 0x7f3a1c2b4e10"]) == []
+    assert changes(["0x0000000000401136 in main"], ["0x0000000000401140 in main"]) != []
+
+
+def test_a_drawing_says_something_where_it_changes() -> None:
+    assert changes(["#", "|  @  |", "#"], ["#", "| @   |", "#"]) == [Change((1, NEWS))]
+
+
 def test_a_text_that_was_cut_may_end_elsewhere() -> None:
     assert changes(["took 5 ms", "the end is ne"], ["took 6 ms", "the end is near"], cut=True) == []
     assert changes(["took 5 ms", "the end"], ["took 6 ms", "the end", "and more"], cut=True) == []

@@ -31,13 +31,15 @@ class Churn:
     """
 
     name = "churn"
-    __slots__ = ("_calls", "_count", "_key", "_onset", "_result", "_steps", "_target", "_tool")
+    __slots__ = ("_calls", "_count", "_key", "_onset", "_result", "_steps", "_target", "_tool", "_weight")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.churn
         self._tool = self._result = self._key = ""
         self._target: int | None = None
         self._count = 0
+        self._weight = 1
+        """What each call counts: one that says that it brought nothing counts twice."""
         self._onset = 0
         self._calls: tuple[str, ...] = ()
 
@@ -56,7 +58,7 @@ class Churn:
             self._begin(pair, target)
             return ()
         self._target, self._key = target, pair.key
-        self._count += 1
+        self._count += self._weight
         self._calls = (*self._calls[-7:], pair.call_id)
         if not self._steps.tells(self._count):
             return ()
@@ -77,7 +79,8 @@ class Churn:
     def _begin(self, pair: Pair, target: int | None) -> None:
         """Anew. The target of a first call is looked for when a second one is like it."""
         self._tool, self._result, self._key, self._target = pair.tool, pair.family, pair.key, target
-        self._count, self._onset, self._calls = 1, pair.n, (pair.call_id,)
+        self._weight = 2 if pair.ran and is_fruitless(pair.content) else 1
+        self._count, self._onset, self._calls = self._weight, pair.n, (pair.call_id,)
 
 
 def target_of(arguments: str, failed: bool = False) -> int | None:

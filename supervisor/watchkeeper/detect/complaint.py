@@ -16,10 +16,12 @@ EDGE = 1200
 LINE = 400
 
 _COMPLAINT = re.compile(
-    r"^\s*[\w.]*(?:Error|Exception|Panic)\b|\b(?:[Ee]rror|ERROR|fatal|FATAL|panic)(?:\[\w+\])?:|command not found"
+    r"^\s*(?:[-*>] )?(?:[A-Z]+\d+:? )?[\w.]*(?:Error|Exception|Panic)\b"
+    r"|\b(?:[Ee]rror|ERROR|fatal|FATAL|panic)(?:\[\w+\])?:|command not found"
     r"|No such file or directory|Permission denied|not recognized as|^curl: \(\d+\)|\b429\b|[Rr]ate limit"
     r"|Too Many Requests|[Qq]uota exceeded|\"(?:ok|success)\": ?false"
 )
+_TIME = re.compile(r"\d+(?:\.\d+)?(?= (?:ms|s|secs?|seconds?|minutes?)\b)")
 _BUSY = re.compile(r"\b429\b|[Rr]ate limit|Too Many Requests|[Qq]uota exceeded")
 """What is said of the caller, whatever was asked for."""
 
@@ -72,4 +74,4 @@ def _complaint(pair: Pair) -> str | None:
     if found is not None and (busy := _BUSY.search(found[:LINE])) is not None:
         return busy[0]
     # With its names and numbers: another one is another thing to mend.
-    return None if found is None else " ".join(RESULTS.forms.sub("#", found[:LINE]).split())
+    return None if found is None else " ".join(_TIME.sub("#", RESULTS.forms.sub("#", found[:LINE])).split())

@@ -319,6 +319,8 @@ def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
         back -= 1
     before = words[back] if back >= 0 and position else ""
     # A name is followed by an id or a number: "request 17", not "request failed".
+    if len(words) == 2 and _JOB.fullmatch(before) is not None and other.isdecimal():
+        return True  # a shell says which process it has started
     if before in _WHERE and one.startswith("0x") and other.startswith("0x"):
         return True
     if before and ((_has_digit(one) and _has_digit(other)) or before[-1] in ":=#" or words[position - 1] in ":="):
@@ -344,6 +346,7 @@ def _is_form(word: str) -> bool:
 
 
 _ONES = dict.fromkeys(map(ord, "0123456789"), "1")
+_JOB = re.compile(r"\[\d+\]")
 _WHERE = frozenset(("at", "@", "address"))
 _OFTEN = frozenset(("times", "attempts", "tries", "retries"))
 
