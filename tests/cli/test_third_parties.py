@@ -56,14 +56,14 @@ class TestFailing:
 
     @pytest.mark.parametrize("command", ["replay", "stats"])
     @pytest.mark.parametrize("jobs", ["1", "2"])
-    def test_one_that_ends_the_program_does_not_do_so_in_silence(
+    def test_one_that_ends_the_program_is_switched_off_as_well(
         self, command: str, jobs: str, fresh: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         install(monkeypatch, a="thirdparty:Quitting")
         assert main([command, str(fresh), "--jobs", jobs]) == 1
         said = capsys.readouterr().err
-        assert said.startswith("watchkeeper: ended by SystemExit(0), raised at ")
-        assert "thirdparty.py:" in said
+        assert said.startswith("watchkeeper: the detector quitting failed in 2 runs and was switched off there: ")
+        assert "SystemExit: 0 (first in run-1)" in said
         assert said.count("\n") == 1
 
 

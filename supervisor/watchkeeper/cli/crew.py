@@ -21,6 +21,8 @@ Given = TypeVar("Given")
 
 AHEAD = 4
 """Units for each worker that may be done while an earlier one is still at work: so memory stays bounded."""
+LOOK_UP = 0.5
+"""Seconds after which waiting looks up: an interrupt that comes just before a wait does not end it."""
 LEAVE = 1.0
 """Seconds that a worker gets to end."""
 
@@ -98,7 +100,7 @@ class Crew(Generic[Unit, Given]):
                 if more or due in done:
                     continue
                 return
-            for pipe in wait(list(busy)):
+            for pipe in wait(list(busy), LOOK_UP):
                 assert isinstance(pipe, Connection)
                 worker = busy[pipe]
                 assert worker.unit is not None
