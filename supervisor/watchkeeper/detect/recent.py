@@ -101,49 +101,54 @@ class Recent:
 
     def recognise(self, tool: str, key: str, arguments: str, digest: str, content: str, failed: bool = False) -> Seen:
         """Note a call with its result; its ``key`` and ``result`` are those of an earlier one that is the same."""
-        seen = self._seen.pop(key, None)
-        if seen is None:
-            short = len(arguments) <= ARGUMENTS_KEPT
-            spelled = hash((tool, *map(masked, parts_of(arguments)))) if short else hash(key)
-            known = self._spelled.get(spelled)
-            seen = self._seen.pop(known, None) if known is not None else None
-            if seen is None:
-                seen = Seen(tool, key)
-                self._spelled[spelled] = key
-                seen.spelled = spelled
-            else:
-                seen.varied = True
-            seen.arguments = arguments if short else ""
+        seen = self._seen.pop(key, None) or self._spelled_otherwise(tool, key, arguments)
         seen.near = seen.drifted = seen.moved = seen.masked = False
-        if seen.digest != digest:
-            fresh = seen.inside is NOTHING
+        if seen.digest != digest or seen.inside is NOTHING:
             if not failed and self._answers.setdefault(tool, digest) != digest:
                 self._answers[tool] = None
             if len(self._answers) > TOOLS:
                 del self._answers[next(iter(self._answers))]
-            if "\x1b" in content or "\r" in content:
-                content = plain(content)
-            before, edge = seen.inside, seen.inside.edge
-            head, tail = _edges(content, arguments, edge)
-            same = fresh or is_inside_same(before, content)
-            inside = inside_of(content, edge)
-            # Whatever differs inside, it may be the same for once; then more is kept to tell whether it says something.
-            near = same or (_are_about(len(content), before.length) and is_mostly_same(before, inside))
-            if fresh or not near or not _same(seen, head, tail):
-                seen.result = seen.family = digest
-                seen.moved = not fresh
-            if not same and edge == EDGE:
-                head, tail = _edges(content, arguments, WIDER)
-                inside = inside_of(content, WIDER)
-            seen.digest, seen.head, seen.tail, seen.inside = digest, head, tail, inside
-            seen.end = (tail or head)[-LOOK:]
-            if fresh:
-                self._relate(seen, content)
+            self._take(seen, arguments, digest, plain(content) if "\x1b" in content or "\r" in content else content)
         self._seen[seen.key] = seen
         if len(self._seen) > KEPT:
             gone = self._seen.pop(next(iter(self._seen)))
             self._spelled.pop(gone.spelled, None)
         return seen
+
+    def _spelled_otherwise(self, tool: str, key: str, arguments: str) -> Seen:
+        """The call that is this one but for volatile parts and its spelling, or a new one."""
+        short = len(arguments) <= ARGUMENTS_KEPT
+        spelled = hash((tool, *map(masked, parts_of(arguments)))) if short else hash(key)
+        known = self._spelled.get(spelled)
+        seen = self._seen.pop(known, None) if known is not None else None
+        if seen is None:
+            seen = Seen(tool, key)
+            self._spelled[spelled] = key
+            seen.spelled = spelled
+        else:
+            seen.varied = True
+        seen.arguments = arguments if short else ""
+        return seen
+
+    def _take(self, seen: Seen, arguments: str, digest: str, content: str) -> None:
+        """Note another result of a call, and whether it is the same but for volatile parts."""
+        before, edge = seen.inside, seen.inside.edge
+        fresh = before is NOTHING
+        head, tail = _edges(content, arguments, edge)
+        equal = fresh or is_inside_same(before, content)
+        inside = inside_of(content, edge)
+        # Whatever differs inside, it may be the same for once; then more is kept to tell whether it says something.
+        about = equal or (_are_about(len(content), before.length) and is_mostly_same(before, inside))
+        if fresh or not about or not _same(seen, head, tail):
+            seen.result = seen.family = digest
+            seen.moved = not fresh
+        if not equal and edge == EDGE:
+            head, tail = _edges(content, arguments, WIDER)
+            inside = inside_of(content, WIDER)
+        seen.digest, seen.head, seen.tail, seen.inside = digest, head, tail, inside
+        seen.end = (tail or head)[-LOOK:]
+        if fresh:
+            self._relate(seen, content)
 
     def _relate(self, seen: Seen, content: str) -> None:
         """Look whether a new call is an earlier one of the tool, put differently."""
@@ -172,7 +177,8 @@ class Recent:
                 self._merge(other, seen, same)
                 return
             if same or (other.inside.edge == EDGE and _is_same_news(other, seen)):
-                seen.family = other.family
+                if seen.family == seen.digest:  # not related yet
+                    seen.family = other.family
                 if not seen.near and asks is not None and other.arguments and asks.is_near(other):
                     seen.near = True
 
