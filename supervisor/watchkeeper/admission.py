@@ -1,4 +1,4 @@
-"""Admission: from a call as the model wrote it to one that may run, or to its result. Pure, in slot order."""
+"""Admission: from a call as the model wrote it to one that may run and is paid for, or to its result. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from . import arguments
+from .budget import Budget
 from .fingerprint import call_key, loop_key
 from .guards.guard import CallGuard, Proposal, Refuse, Reuse, Wait
 from .messages import Call, Kind, Result
@@ -18,6 +19,9 @@ from .wording import Told, Wording
 if TYPE_CHECKING:
     from .locks import Grip
     from .threads import Job
+
+
+CALL = {"calls": 1.0}
 
 
 class Slot(Proposal):
@@ -67,22 +71,30 @@ class Slot(Proposal):
 
 
 class Admission:
-    """Finds the tool, fits the arguments, asks the guards."""
+    """Finds the tool, fits the arguments, asks the guards, and last, when nothing else speaks against it, the budget.
+
+    So a batch is trimmed to what is left, in slot order: who comes first is served, and what is refused costs nothing.
+    """
 
     def __init__(
-        self, tools: Mapping[str, Tool], guards: Sequence[CallGuard], wording: Wording, *, writers_alone: bool = False
+        self,
+        tools: Mapping[str, Tool],
+        guards: Sequence[CallGuard],
+        wording: Wording,
+        budget: Budget,
+        *,
+        writers_alone: bool = False,
     ) -> None:
         self._tools = tools
         self._guards = guards
         self._wording = wording
+        self._budget = budget
         self._writers_alone = writers_alone
 
-    def consider(
-        self, call: Call, turn: int, t: float, *, tools_off: bool, over_limit: int | None
-    ) -> tuple[Slot | None, Result | None]:
+    def consider(self, call: Call, turn: int, t: float, *, tools_off: bool) -> tuple[Slot | None, Result | None]:
         """The call as a slot, its result if it is not to run, or both. Never raises, whatever guards and tools do.
 
-        ``over_limit`` is the limit of calls if it is used up.
+        A slot without a result is admitted: its call is counted in the budget.
         """
         if tools_off:
             return None, _result(call, call.tool[:80], "refused", self._wording.tools_off(call.tool[:80]), "tools_off")
@@ -101,10 +113,14 @@ class Admission:
         if self._writers_alone and effect.writes:
             effect = WRITES
         slot = Slot(call, tool, parsed, key, effect, turn, t, identity)
-        if over_limit is not None:
-            told = self._wording.too_many_calls(over_limit, "of the run")
-            return slot, _result(call, tool.name, "not_run", told, "too_many_calls", by="calls")
-        return slot, self._ask_guards(call, slot)
+        return slot, self._ask_guards(call, slot) or self._charge(call, slot)
+
+    def _charge(self, call: Call, slot: Slot) -> Result | None:
+        tool = slot.tool.name
+        if self._budget.take(CALL) is None:
+            return None
+        told = self._wording.too_many_calls(int(self._budget.limit("calls") or 0), "of the run")
+        return _result(call, tool, "not_run", told, "too_many_calls", by="calls")
 
     def _ask_guards(self, call: Call, slot: Slot) -> Result | None:
         tool = slot.tool.name

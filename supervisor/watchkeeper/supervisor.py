@@ -70,7 +70,7 @@ class Supervisor:
     outcome; only an error of the block's own body leaves it.
 
     - ``max_runs``: runs side by side; further ones are queued, and can be cancelled there.
-    - ``budget``: the root of all runs' budgets.
+    - ``budget``: the root of all runs' budgets; every run draws from it. By default it has no limits.
     - ``detectors``, ``guards``: factories of more of them beside those of the entry points.
     - ``keep``: facts that a run's log keeps for late viewers.
     """
@@ -132,8 +132,8 @@ class Supervisor:
 
         ``history`` goes on with an earlier conversation (``Outcome.history``), also one that was stopped. With a
         ``parent`` the run is its sub-agent: it draws from the parent's limits and is cancelled with it. ``budget`` is
-        shared with whoever else holds it. ``mode`` (``observe``, ``nudge``, ``enforce``) and ``attended`` set aside
-        what the agent's profile says of them, for this run; the mode for its sub-agents too.
+        one more to draw from, shared with whoever else holds it. ``mode`` (``observe``, ``nudge``, ``enforce``) and
+        ``attended`` set aside what the agent's profile says of them, for this run; the mode for its sub-agents too.
 
         Raises :class:`SupervisorClosed`, or :class:`SpawnRefused` for a sub-agent too deep or too many.
         """
@@ -146,14 +146,16 @@ class Supervisor:
             if parent.executor is not None:
                 parent.executor.take_grips()
         limits = agent.limits
-        above = parent.budget if parent is not None else budget or self.budget
+        above = [parent.budget if parent is not None else self.budget]
+        if budget is not None:
+            above.insert(0, budget)
         run = Run(
             self,
             agent,
             task,
             run_id=self.seams.new_id("r"),
             seams=self.seams,
-            budget=above.child(turns=limits.max_turns, calls=limits.max_calls, tokens=limits.tokens),
+            budget=Budget(*above, turns=limits.max_turns, calls=limits.max_calls, tokens=limits.tokens),
             parent=parent,
             history=history,
             keep=self._keep,

@@ -126,7 +126,7 @@ class Wording:
 
     def too_many_calls(self, limit: int, what: str) -> Told:
         return Told(
-            f"This call was not run: the limit of {limit} calls {bounded(what, NAME)} is reached.",
+            f"This call was not run: the limit of {_count(limit, 'call')} {bounded(what, NAME)} is reached.",
             "The calls before it were run; their results stand.",
             "Answer from what is known, or ask for what matters most first.",
         )

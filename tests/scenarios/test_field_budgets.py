@@ -31,7 +31,7 @@ def looping() -> ScriptedModel:
 
 async def test_budg_01_five_ask_for_what_is_left_for_one() -> None:
     root = Budget(money=10.0)
-    root.spend("money", 9.9)
+    assert root.take({"money": 9.9}) is None
     holds: list[Hold | Short] = []
 
     async def ask() -> None:

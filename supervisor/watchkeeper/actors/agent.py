@@ -159,7 +159,7 @@ class AgentActor:
             self._finish_left -= 1
         else:
             self._remind(left)
-            budget.spend("turns", 1)
+            budget.take({"turns": 1})
         self.turns += 1
         self._log.turn += 1
         # Answers without evidence are worse than late ones: while it is missing, tools stay on until the limit itself.

@@ -80,8 +80,7 @@ class Executor:
         self._run = run
         self._log = run.log
         self._clock = run.seams.clock
-        self._admission = Admission(tools, guards, wording, writers_alone=writers_alone)
-        self._budget = budget
+        self._admission = Admission(tools, guards, wording, budget, writers_alone=writers_alone)
         self._locks = locks
         self._threads = threads
         self._tasks = tasks
@@ -207,8 +206,6 @@ class Executor:
         slots: list[Slot] = []
         planned: list[Slot] = []
         same: dict[str, tuple[Slot, tuple[int, ...]]] = {}
-        left = self._budget.left("calls")
-        admitted = 0
         for call in batch.calls:
             self._log.append(
                 CallProposed,
@@ -217,17 +214,13 @@ class Executor:
                 tool=call.tool,
                 arguments=call.arguments[:MAX_CHARACTERS],
             )
-            over = int(self._budget.limit("calls") or 0) if left is not None and admitted + 1 > left else None
-            slot, result = self._admission.consider(
-                call, self._log.turn, self._clock(), tools_off=batch.tools_off, over_limit=over
-            )
+            slot, result = self._admission.consider(call, self._log.turn, self._clock(), tools_off=batch.tools_off)
             if result is not None:
                 self._answer(call, result, slot)
-                if over is not None and result.by == "calls":
+                if result.by == "calls":
                     self._run.calls_over_limit = True
                 continue
             assert slot is not None
-            admitted += 1
             slots.append(slot)
             self._open[call.id] = slot
             effect = slot.effect
@@ -257,8 +250,6 @@ class Executor:
                 waits_for=tuple(planned[number].slot for number in waits) if waits else (),
                 repaired=slot.repaired,
             )
-        if admitted:
-            self._budget.spend("calls", admitted)
         return slots
 
     def _answer(self, call: Call, result: Result, slot: Slot | None) -> None:
