@@ -33,7 +33,7 @@ async def look(what: str) -> str:
 @pytest.mark.virtual_time
 async def test_eight_runs_side_by_side_share_three_calls() -> None:
     shared = Budget(calls=3)
-    agents = [Agent(scripted(call(("look", {"what": str(n)})), say("done")), [look]) for n in range(8)]
+    agents = [Agent(scripted(call(("look", {"what": str(n)}), delay=1.0), say("done")), [look]) for n in range(8)]
     async with supervised(keep=1000) as supervisor:
         runs = [await supervisor.start(agent, "task", budget=shared) for agent in agents]
         outcomes = [await run.wait() for run in runs]

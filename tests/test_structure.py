@@ -28,7 +28,7 @@ LAYERS = tuple(
         "messages errors seams",
         "admission agent arguments asking budget current decisions detect failures fingerprint fitting guards history"
         " jsontext ladder ledger locks log model monitor naming outputs planner plugins profiles provider reports"
-        " results retry states threads thresholds tools trampoline wording",
+        " results retry states stopwatch threads thresholds tools trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
         "cli journal models service testing",
@@ -52,7 +52,7 @@ DETECTION = tuple(
 # Decide without waiting, act afterwards: these decide.
 PURE = {
     *("admission", "arguments", "budget", "decisions", "detect", "fingerprint", "fitting", "guards", "history"),
-    *("jsontext", "ladder", "ledger", "planner", "profiles", "provider", "results", "states", "wording"),
+    *("jsontext", "ladder", "ledger", "planner", "profiles", "provider", "results", "states", "stopwatch", "wording"),
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from .threads import Job
 
 
-CALL = {"calls": 1.0}
-
-
 class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
@@ -89,6 +86,7 @@ class Admission:
         self._guards = guards
         self._wording = wording
         self._budget = budget
+        self._counted: dict[str, dict[str, float]] = {name: self._counts(name) for name in tools}
         self._writers_alone = writers_alone
 
     def consider(self, call: Call, turn: int, t: float, *, tools_off: bool) -> tuple[Slot | None, Result | None]:
@@ -115,12 +113,19 @@ class Admission:
         slot = Slot(call, tool, parsed, key, effect, turn, t, identity)
         return slot, self._ask_guards(call, slot) or self._charge(call, slot)
 
+    def _counts(self, tool: str) -> dict[str, float]:
+        """What a call is counted in; by tool only where there is a limit, which never comes later."""
+        by_tool = f"calls:{tool}"
+        return {"calls": 1} if self._budget.limit(by_tool) is None else {"calls": 1, by_tool: 1}
+
     def _charge(self, call: Call, slot: Slot) -> Result | None:
         tool = slot.tool.name
-        if self._budget.take(CALL) is None:
+        short = self._budget.take(self._counted[tool])
+        if short is None:
             return None
-        told = self._wording.too_many_calls(int(self._budget.limit("calls") or 0), "of the run")
-        return _result(call, tool, "not_run", told, "too_many_calls", by="calls")
+        whose = "of the run" if short.dimension == "calls" else f"of {tool}"
+        told = self._wording.too_many_calls(int(self._budget.limit(short.dimension) or 0), whose)
+        return _result(call, tool, "not_run", told, "too_many_calls", by=short.dimension)
 
     def _ask_guards(self, call: Call, slot: Slot) -> Result | None:
         tool = slot.tool.name

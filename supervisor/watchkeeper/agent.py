@@ -11,6 +11,8 @@ from .profiles import Limits, Profile, profile_named
 from .retry import RetryPolicy
 from .tools import NOTHING, Tool, ToolOutput
 
+OPTIONAL_LIMITS = ("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens")
+
 
 class Agent:
     """What a run is started with; it holds no state and may be started any number of times, side by side.
@@ -129,7 +131,8 @@ def _check_limits(limits: Limits) -> None:
     for name, least in (("max_turns", 1), ("finish_turns", 0), ("parallel", 1), ("reply_tokens", 1), ("pushbacks", 0)):
         if getattr(limits, name) < least:
             raise ConfigurationError(f"limits: {name} must be at least {least}, not {getattr(limits, name)}")
-    for name in ("max_calls", "seconds", "tokens"):
-        value = getattr(limits, name)
-        if value is not None and value < 0:
+    given = {name: getattr(limits, name) for name in OPTIONAL_LIMITS}
+    given |= {f"calls_per_tool[{tool!r}]": limit for tool, limit in limits.calls_per_tool.items()}
+    for name, value in given.items():
+        if value is not None and not value >= 0:
             raise ConfigurationError(f"limits: {name} must be 0 or more, or None for no limit; not {value}")

@@ -135,10 +135,11 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a run ended. Always returned, never raised.
 
-    ``reason`` is machine-readable: ``answer``; for ``stopped`` one of ``turns``, ``calls``, ``time``, ``tokens``,
-    ``overrun``, ``loop``, ``tool_failing``, ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``empty``,
-    ``length``, ``filtered``, ``volume``, ``thoughts``, ``pause_expired``; for ``failed`` one of ``model_unavailable``,
-    ``model_refused``, ``crash``; for ``cancelled`` whatever the caller gave.
+    ``reason`` is machine-readable: ``answer``; for ``stopped`` one of ``turns``, ``calls``, ``time``, ``working_time``,
+    ``tokens``, ``input_tokens``, ``output_tokens``, ``overrun``, ``loop``, ``tool_failing``, ``bad_arguments``,
+    ``breaker``, ``silence``, ``no_evidence``, ``empty``, ``length``, ``filtered``, ``volume``, ``thoughts``,
+    ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``, ``crash``; for ``cancelled``
+    whatever the caller gave.
     """
 
     run: str
@@ -169,6 +170,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cause: str | None = None
     """For ``failed``: the error behind it, as text with its traceback."""
     seconds: float = 0.0
+    working_seconds: float = 0.0
+    """Those of them without pauses and waits for the model's provider."""
     cancel_seconds: float | None = None
     """From the cancel request to the last task joined, or to the grace period."""
 

@@ -145,7 +145,6 @@ class Supervisor:
             self._check_spawn(parent)
             if parent.executor is not None:
                 parent.executor.take_grips()
-        limits = agent.limits
         above = [parent.budget if parent is not None else self.budget]
         if budget is not None:
             above.insert(0, budget)
@@ -155,7 +154,7 @@ class Supervisor:
             task,
             run_id=self.seams.new_id("r"),
             seams=self.seams,
-            budget=Budget(*above, turns=limits.max_turns, calls=limits.max_calls, tokens=limits.tokens),
+            budget=Budget(*above, **agent.limits.amounts()),
             parent=parent,
             history=history,
             keep=self._keep,
@@ -169,7 +168,9 @@ class Supervisor:
             (self._inside.add if len(self._inside) < self._max_runs else self._queue.append)(run)
         self._tasks.start_soon(self._drive, run, name=f"run {run.id}")
         if parent is not None:
+            run.within_call = bool(_call_of(parent))
             parent.children.append(run)
+            parent.children_changed()
             parent.root.descendants += 1
             run.log.attach(run.work)
             parent.log.append(
@@ -250,7 +251,7 @@ class Supervisor:
         agent, log = run.agent, run.log
         profile = agent.profile
         log.begin()
-        run.began = log.began
+        run.begin(log.began)
         run.move("running")
         judge = run.judge = Judge(
             profile.thresholds,
@@ -350,15 +351,16 @@ class Supervisor:
         clock, executor = self.seams.clock, run.executor
         assert executor is not None
         while run.ending is None:
-            now = clock()
-            if (left := run.time_left()) is not None and left <= 0:
-                run.end(Ending("stopped", "time"))
+            now, times = clock(), run.times()
+            if (up := next((one.reason for one in times if one.left <= 0), None)) is not None:
+                run.end(Ending("stopped", up))
             elif run.after_turn_by is not None and now >= run.after_turn_by:
                 run.end(Ending("cancelled", run.stopping_after_turn or "cancelled"))
             elif run.paused_until is not None and now >= run.paused_until:
                 run.pause_expired()
             else:
-                dues = [left, *(due - now for due in (run.after_turn_by, run.paused_until) if due is not None)]
+                dues: list[float | None] = [one.left for one in times if one.running]
+                dues += [due - now for due in (run.after_turn_by, run.paused_until) if due is not None]
                 dues.append(executor.overdue(now))
                 wait = min((watchdog.due(), *(due for due in dues if due is not None)))
                 run.wakes_at = now + wait

@@ -159,5 +159,6 @@ def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
         history=run.history.messages(),
         cause=ending.cause,
         seconds=run.seams.clock() - run.began,
+        working_seconds=run.working_seconds(),
         cancel_seconds=cancel_seconds,
     )

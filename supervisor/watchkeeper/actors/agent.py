@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ..run import Run
     from ..wording import Wording
 
+GRADUAL = ("tokens", "input_tokens", "output_tokens")
 LEAST_REPLY = 16
 """Tokens of a reply below which asking makes no sense: the budget counts as used up."""
 PER_MESSAGE = 8
@@ -134,9 +135,9 @@ class AgentActor:
             return End("cancelled", self._run.stopping_after_turn)
         agent, budget = self._agent, self._budget
         fired: dict[str, str] = {}
-        remaining = self._run.time_left()
-        if remaining is not None and remaining <= 0:
-            return End("stopped", "time")
+        up = next((one.reason for one in self._run.times() if one.left <= 0), None)
+        if up is not None:
+            return End("stopped", up)
         left = budget.left("turns")
         over = self._over_limit()
         if over:
@@ -197,7 +198,9 @@ class AgentActor:
         return next((name for name, share in self._shares() if share >= at), None)
 
     def _shares(self) -> list[tuple[str, float]]:
-        return [("tokens", self._budget.share("tokens")), ("time", self._run.time_share())]
+        """What is used up gradually, and how much of it: the dimensions with room left for a last answer."""
+        shares = [(name, self._budget.share(name)) for name in GRADUAL]
+        return shares + [(one.reason, one.used / one.limit) for one in self._run.times() if one.limit]
 
     def _remind(self, left: float | None) -> None:
         at, alert = self._agent.profile.remind_at, self._agent.profile.thought_alert
@@ -243,7 +246,10 @@ class AgentActor:
         deadline = self._run.deadline()
 
         async def attempt(number: int) -> Reply | End:
-            ticket = await self._wait_for_provider(deadline)
+            try:
+                ticket = await self._wait_for_provider(deadline)
+            finally:
+                self._run.waits(False)
             estimate = self._estimate()
             hold = self._hold(estimate)
             if isinstance(hold, End):
@@ -251,7 +257,7 @@ class AgentActor:
                 return hold
             began = self._run.seams.clock()
             try:
-                max_tokens = int(hold.amounts["tokens"]) - estimate
+                max_tokens = int(hold.amounts["output_tokens"])
                 request = self._request(tools_off, max_tokens)
                 log.append(
                     ModelRequested,
@@ -321,6 +327,7 @@ class AgentActor:
         while (wait := self._provider.admit(clock())) > 0:
             if clock() + wait >= deadline:
                 raise GivingUp(ModelError("overloaded", f"the provider is not to be asked for another {wait:.0f} s"))
+            self._run.waits(True)
             await anyio.sleep(wait)
         return self._provider.ticket
 
@@ -330,13 +337,15 @@ class AgentActor:
             self._provider.succeeded(self._run.seams.clock())
 
     def _hold(self, estimate: int) -> Hold | End:
-        left = self._budget.left("tokens")
+        """Hold what the request may cost at most; the reply's part is cut to what is left."""
         reply = self._agent.limits.reply_tokens
-        if left is not None:
-            reply = min(reply, int(left) - estimate)
-            if reply < LEAST_REPLY:
-                return End("stopped", "tokens")
-        hold = self._budget.hold({"tokens": estimate + reply})
+        for name, before in (("tokens", estimate), ("output_tokens", 0)):
+            left = self._budget.left(name)
+            if left is not None:
+                reply = min(reply, int(left) - before)
+                if reply < LEAST_REPLY:
+                    return End("stopped", name)
+        hold = self._budget.hold(_tokens(estimate, reply))
         if isinstance(hold, Short):
             return End("stopped", hold.dimension)
         self._log.append(Held, amounts=hold.amounts, held=hold.id)
@@ -355,17 +364,18 @@ class AgentActor:
         self._open_hold = None
         if usage is not None and not 0 <= min(usage.input_tokens, usage.output_tokens) <= usage.total < MAX_USAGE:
             usage = None  # what cannot be is not a report
-        estimated = usage is None or not usage.total or usage.estimated
-        spent = hold.amounts["tokens"] if usage is None or not usage.total else float(usage.total)
-        over = self._budget.settle(hold, {"tokens": spent})
-        self._log.append(Settled, amounts={"tokens": spent}, held=hold.id, estimated=estimated)
+        if usage is None or not usage.total:
+            usage = Usage(int(hold.amounts["input_tokens"]), int(hold.amounts["output_tokens"]), estimated=True)
+        spent = _tokens(usage.input_tokens, usage.output_tokens)
+        over = self._budget.settle(hold, spent)
+        self._log.append(Settled, amounts=spent, held=hold.id, estimated=usage.estimated)
         seen = self.usage
         self.usage = Usage(
-            seen.input_tokens + (usage.input_tokens if usage and not estimated else int(spent)),
-            seen.output_tokens + (usage.output_tokens if usage and not estimated else 0),
-            seen.cached_tokens + (usage.cached_tokens if usage else 0),
-            seen.reasoning_tokens + (usage.reasoning_tokens if usage else 0),
-            seen.estimated or estimated,
+            seen.input_tokens + usage.input_tokens,
+            seen.output_tokens + usage.output_tokens,
+            seen.cached_tokens + usage.cached_tokens,
+            seen.reasoning_tokens + usage.reasoning_tokens,
+            seen.estimated or usage.estimated,
         )
         return over
 
@@ -376,6 +386,7 @@ class AgentActor:
             self._density = min(max(usage.input_tokens / characters, 0.05), 4.0)
 
     def _retried(self, number: int, error: Exception, wait: float) -> None:
+        self._run.waits(True)
         kind = error.kind if isinstance(error, ModelError) else "unknown"
         self._log.append(ModelRetried, attempt=number, error=kind, wait=wait, detail=str(error)[:500])
 
@@ -420,10 +431,17 @@ class AgentActor:
         }
 
 
+def _tokens(read: int, written: int) -> dict[str, float]:
+    return {"tokens": read + written, "input_tokens": read, "output_tokens": written}
+
+
 _WHY = {
     "turns": "The turns of this run are used up",
     "calls": "The tool calls of this run are used up",
     "tokens": "The tokens of this run are nearly used up",
+    "input_tokens": "The input tokens of this run are nearly used up",
+    "output_tokens": "The output tokens of this run are nearly used up",
     "time": "The time of this run is nearly up",
+    "working_time": "The working time of this run is nearly up",
     "thoughts": "You have been thinking the same again and again",
 }

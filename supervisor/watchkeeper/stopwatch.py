@@ -1,0 +1,40 @@
+"""A stopwatch: the seconds that go by while nothing holds it. Pure; the caller brings the time."""
+
+from __future__ import annotations
+
+
+class Stopwatch:
+    """Runs from ``now`` on, and stands still while it is held for one reason or several.
+
+    ``now`` is any monotonic clock in seconds, the same one in every call.
+    """
+
+    __slots__ = ("_from", "_reasons", "_seconds")
+
+    def __init__(self, now: float) -> None:
+        self._from = now
+        self._seconds = 0.0
+        self._reasons: set[str] = set()
+
+    @property
+    def running(self) -> bool:
+        return not self._reasons
+
+    def seconds(self, now: float) -> float:
+        return self._seconds if self._reasons else self._seconds + now - self._from
+
+    def hold(self, reason: str, now: float) -> None:
+        """Stand still for this reason. Holding twice for one changes nothing."""
+        self._seconds = self.seconds(now)
+        self._reasons.add(reason)
+
+    def release(self, reason: str, now: float) -> None:
+        """Go on, unless another reason is left."""
+        if reason in self._reasons:
+            self._reasons.discard(reason)
+            self._from = now
+
+    def restart(self, now: float) -> None:
+        """Begin anew at 0; what holds it still does."""
+        self._seconds = 0.0
+        self._from = now
