@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from . import arguments
-from .budget import Budget
+from .budget import Budget, Hold, Short
 from .fingerprint import call_key, loop_key
 from .guards.guard import CallGuard, Proposal, Refuse, Reuse, Wait
 from .messages import Call, Kind, Result
@@ -25,8 +25,8 @@ class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
     __slots__ = (
-        "arguments", "coroutine", "deadline", "dependents", "grip", "job", "lost", "not_before", "repaired", "settled",
-        "sharers", "started", "waits",
+        "arguments", "coroutine", "deadline", "dependents", "grip", "hold", "job", "lost", "not_before", "repaired",
+        "settled", "sharers", "started", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,8 @@ class Slot(Proposal):
         self.sharers: list[Slot] | None = None
         """Equal reads of the batch that get this one's result."""
         self.settled = False
+        self.hold: Hold | None = None
+        """What is set aside for its cost."""
         self.lost = False
         """It did not stop at its deadline and was given up, with the worker that it holds."""
         self.grip: Grip | None = None
@@ -92,7 +94,7 @@ class Admission:
     def consider(self, call: Call, turn: int, t: float, *, tools_off: bool) -> tuple[Slot | None, Result | None]:
         """The call as a slot, its result if it is not to run, or both. Never raises, whatever guards and tools do.
 
-        A slot without a result is admitted: its call is counted in the budget.
+        A slot without a result is admitted: its call is counted in the budget, and its cost is held.
         """
         if tools_off:
             return None, _result(call, call.tool[:80], "refused", self._wording.tools_off(call.tool[:80]), "tools_off")
@@ -120,9 +122,21 @@ class Admission:
 
     def _charge(self, call: Call, slot: Slot) -> Result | None:
         tool = slot.tool.name
+        try:
+            cost = slot.tool.cost_of(slot.values)
+        except ValueError as error:
+            told = self._wording.not_run(tool, f"what it would cost cannot be told ({error})")
+            return _result(call, tool, "refused", told, "cost_failed", by="cost")
+        hold = self._budget.hold(cost) if cost else None
+        if isinstance(hold, Short):
+            told = self._wording.budget_short(hold.dimension, hold.wanted, hold.left)
+            return _result(call, tool, "not_run", told, "budget_short", by=hold.dimension)
         short = self._budget.take(self._counted[tool])
         if short is None:
+            slot.hold = hold
             return None
+        if hold is not None:
+            self._budget.release(hold)
         whose = "of the run" if short.dimension == "calls" else f"of {tool}"
         told = self._wording.too_many_calls(int(self._budget.limit(short.dimension) or 0), whose)
         return _result(call, tool, "not_run", told, "too_many_calls", by=short.dimension)

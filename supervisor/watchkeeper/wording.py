@@ -133,8 +133,8 @@ class Wording:
 
     def budget_short(self, dimension: str, wanted: float, left: float) -> Told:
         return Told(
-            f"This call was not run: it costs {wanted:g} {named(dimension)} and {left:g} are left.",
-            "The budget is shared by the whole run and cannot be raised from within.",
+            f"This call was not run: its cost in {named(dimension)} is {wanted:g}, and {left:g} is left.",
+            "The calls before it were run; the budget is the whole run's and cannot be raised from within.",
             "Choose something cheaper, or answer from what is known.",
         )
 
