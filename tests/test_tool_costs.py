@@ -8,11 +8,14 @@ import anyio
 import pytest
 
 from support import facts, of, perform, scripted, supervised
-from watchkeeper import Agent, Budget, ConfigurationError, Limits, ToolError, Transient, tool
+from watchkeeper import Agent, Budget, ConfigurationError, Limits, Price, ToolError, Transient, tool
 from watchkeeper.messages import CallEnded, CallStarted, Held, Settled
 from watchkeeper.testing import call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+FREE = {"scripted": Price(input=0, output=0)}
+"""The model costs nothing, as one on a machine of one's own; so money is what the tools cost."""
 
 
 @tool(effect="reads", cost=0.25)
@@ -36,7 +39,7 @@ def costs(events: Any) -> list[dict[str, float]]:
 async def test_a_batch_is_trimmed_to_what_can_be_paid() -> None:
     batch = call(*[("search", {"query": str(n)}) for n in range(5)])
     agent = Agent(scripted(batch, say("done")), [search])
-    outcome, events = await perform(agent, budget=Budget(money=0.8))
+    outcome, events = await perform(agent, budget=Budget(money=0.8), prices=FREE)
     results = [event.result for event in of(events, CallEnded)]
     assert sorted(result.kind for result in results) == ["finished"] * 3 + ["not_run"] * 2
     short = next(result for result in results if result.kind == "not_run")
@@ -44,7 +47,7 @@ async def test_a_batch_is_trimmed_to_what_can_be_paid() -> None:
     assert "its cost in money is 0.25, and 0.05 is left" in short.content
     assert outcome.status == "completed"
     assert (outcome.spent["money"], outcome.spent["calls"]) == (0.75, 3)
-    assert [event.slot for event in of(events, Held) if "money" in event.amounts] == [1, 2, 3]
+    assert [event.slot for event in of(events, Held) if event.slot] == [1, 2, 3]
 
 
 async def test_eight_side_by_side_pay_for_three() -> None:
@@ -53,7 +56,7 @@ async def test_eight_side_by_side_pay_for_three() -> None:
         Agent(scripted(call(("search", {"query": str(n), "seconds": 5}), delay=1.0), say("done")), [search])
         for n in range(8)
     ]
-    async with supervised(keep=1000) as supervisor:
+    async with supervised(keep=1000, prices=FREE) as supervisor:
         runs = [await supervisor.start(agent, "task", budget=shared) for agent in agents]
         await anyio.sleep(2)
         assert (shared.held["money"], shared.spent.get("money", 0)) == (0.75, 0)
@@ -112,7 +115,9 @@ async def test_each_further_try_costs_once_more_and_is_not_made_if_that_is_not_t
     outcome, events = await perform(Agent(scripted(call(("flaky", {})), say("done")), [flaky]))
     assert [event.attempt for event in of(events, CallStarted)] == [1, 2, 3]
     assert outcome.spent["money"] == 3
-    outcome, events = await perform(Agent(scripted(call(("flaky", {})), say("done")), [flaky]), budget=Budget(money=2))
+    outcome, events = await perform(
+        Agent(scripted(call(("flaky", {})), say("done")), [flaky]), budget=Budget(money=2), prices=FREE
+    )
     assert [event.attempt for event in of(events, CallStarted)] == [1, 2]
     assert of(events, CallEnded)[0].result.kind == "failed"
     assert outcome.spent["money"] == 2

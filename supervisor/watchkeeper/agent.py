@@ -11,7 +11,7 @@ from .profiles import Limits, Profile, profile_named
 from .retry import RetryPolicy
 from .tools import NOTHING, Tool, ToolOutput
 
-OPTIONAL_LIMITS = ("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens")
+OPTIONAL_LIMITS = ("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens", "money")
 
 
 class Agent:

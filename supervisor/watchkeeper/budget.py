@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from .errors import ConfigurationError
 
@@ -59,6 +59,8 @@ class Budget:
         }
         self.spent: dict[str, float] = {}
         self.held: dict[str, float] = {}
+        self.unknown: dict[str, int] = {}
+        """By dimension, settlements whose amount nobody could tell: with any of them ``spent`` is the least it was."""
         self._holds = 0
 
     def child(self, **limits: float | None) -> Budget:
@@ -104,14 +106,18 @@ class Budget:
                 budget.spent[dimension] = budget.spent.get(dimension, 0) + amount
         return None
 
-    def settle(self, hold: Hold, amounts: Mapping[str, float]) -> dict[str, float]:
+    def settle(self, hold: Hold, amounts: Mapping[str, float], unknown: Iterable[str] = ()) -> dict[str, float]:
         """Turn a hold into what was really spent. Returns by how much a limit is overrun, by dimension; empty if none.
 
+        ``unknown`` names dimensions in which something was spent and nobody knows how much: that is counted, as such.
         Raises ``ValueError`` if the hold is another budget's, or is settled or released already.
         """
         _check(amounts)
         self.release(hold)
         over: dict[str, float] = {}
+        for dimension in unknown:
+            for budget in self.path:
+                budget.unknown[dimension] = budget.unknown.get(dimension, 0) + 1
         for budget in self.path:
             for dimension, amount in amounts.items():
                 budget.spent[dimension] = budget.spent.get(dimension, 0) + amount

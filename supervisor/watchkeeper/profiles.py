@@ -10,7 +10,7 @@ from .errors import ConfigurationError
 from .ladder import GuardMode
 from .thresholds import Steps, Thresholds
 
-DIMENSIONS = ("turns", "calls", "tokens", "input_tokens", "output_tokens")
+DIMENSIONS = ("turns", "calls", "tokens", "input_tokens", "output_tokens", "money")
 """What a budget of ours is kept in, beside time and ``calls:NAME`` for a tool."""
 
 
@@ -38,6 +38,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of the requests, cached ones included."""
     output_tokens: int | None = None
     """Tokens of the replies, with what was thought in them."""
+    money: float | None = None
+    """What requests and calls cost, in the currency of the prices: US dollars, as a rule."""
+    unpriced: Literal["refuse", "allow"] = "refuse"
+    """Where money is limited, here or above, and the price of the model is not known: ``refuse`` ends the run before
+    its first request (reason ``unpriced``); ``allow`` lets it go on, and the limit holds for what is known."""
     reply_tokens: int = 4096
     """Tokens of one turn's reply (``max_completion_tokens`` or ``max_tokens`` of the request); cut to what the budget
     has left."""
@@ -60,6 +65,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             "tokens": self.tokens,
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
+            "money": self.money,
             **{f"calls:{tool}": limit for tool, limit in self.calls_per_tool.items()},
         }
 

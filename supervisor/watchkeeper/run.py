@@ -229,6 +229,7 @@ class Run:
             "calls": self.ledger.ended,
             "spent": dict(self.budget.spent),
             "held": dict(self.budget.held),
+            "unknown": dict(self.budget.unknown),
             "limits": self.limits(),
             "agent_stands": self.actor.snapshot() if self.actor is not None else {},
             "watchdog": self.judge.scoreboard() if self.judge is not None else {},

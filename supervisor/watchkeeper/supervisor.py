@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Self
@@ -43,6 +43,8 @@ from .messages import (
     UserMessage,
 )
 from .monitor import LoopMonitor
+from .price import Price
+from .prices import Prices
 from .provider import Provider
 from .run import Ending, Run
 from .seams import Seams
@@ -72,6 +74,7 @@ class Supervisor:
     - ``max_runs``: runs side by side; further ones are queued, and can be cancelled there.
     - ``budget``: the root of all runs' budgets; every run draws from it. By default it has no limits.
     - ``detectors``, ``guards``: factories of more of them beside those of the entry points.
+    - ``prices``: of models, by name. Others are looked up in ``genai-prices``, if that is installed.
     - ``keep``: facts that a run's log keeps for late viewers.
     """
 
@@ -82,6 +85,7 @@ class Supervisor:
         budget: Budget | None = None,
         detectors: Iterable[Factory] = (),
         guards: Iterable[GuardFactory] = (),
+        prices: Mapping[str, Price] | None = None,
         wording: Wording | None = None,
         seams: Seams | None = None,
         keep: int = KEEP,
@@ -93,6 +97,7 @@ class Supervisor:
         self.seams = seams or Seams()
         self.wording = wording or Wording()
         self.budget = budget or Budget()
+        self._prices = Prices(prices or {}, self.seams)
         self.runs: dict[str, Run] = {}
         """The runs that have not ended, by id."""
         self._detectors = (*detectors, *(plugins.load_detectors() if plugged else ()))
@@ -283,6 +288,7 @@ class Supervisor:
             run.evidence,
             budget=run.budget,
             provider=self._provider_of(agent),
+            prices=self._prices,
             wording=self.wording,
         )
         log.append(

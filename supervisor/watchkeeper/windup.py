@@ -156,6 +156,7 @@ def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
         turns=turns,
         usage=actor.usage if actor is not None else Usage(),
         spent=dict(run.budget.spent),
+        unknown=dict(run.budget.unknown),
         history=run.history.messages(),
         cause=ending.cause,
         seconds=run.seams.clock() - run.began,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -32,6 +33,8 @@ from ..messages import (
     UserMessage,
 )
 from ..model import ModelError, Reply, Request
+from ..price import Price
+from ..prices import Prices
 from ..provider import Provider
 from ..retry import Again, GivingUp, retrying
 from .executor import Batch
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from ..run import Run
     from ..wording import Wording
 
-GRADUAL = ("tokens", "input_tokens", "output_tokens")
+GRADUAL = ("tokens", "input_tokens", "output_tokens", "money")
 LEAST_REPLY = 16
 """Tokens of a reply below which asking makes no sense: the budget counts as used up."""
 PER_MESSAGE = 8
@@ -64,6 +67,7 @@ class AgentActor:
         *,
         budget: Budget,
         provider: Provider,
+        prices: Prices,
         wording: Wording,
     ) -> None:
         self._run = run
@@ -73,6 +77,8 @@ class AgentActor:
         self._evidence = evidence
         self._budget = budget
         self._provider = provider
+        self._prices = prices
+        self._price: Price | None = None
         self._wording = wording
         self._specs = tuple(tool.spec() for tool in agent.tools.values())
         self._spec_characters = len(repr(self._specs)) + len(agent.instructions)
@@ -91,6 +97,7 @@ class AgentActor:
 
     async def run(self, batches: anyio.abc.ObjectSendStream[Batch]) -> Answer | End:
         """Work until there is an answer or an end. Nothing is lost on cancellation: all that counts is in the log."""
+        self._price = await self._prices.of(self._agent.model)
         while True:
             await self._run.gate()
             # The one barrier: all facts so far are judged before the next turn begins.
@@ -336,16 +343,30 @@ class AgentActor:
         if self._provider.state != "closed":
             self._provider.succeeded(self._run.seams.clock())
 
+    def _rooms(self, estimate: int) -> Iterator[tuple[str, float]]:
+        """How long the reply may be, by each dimension that limits it."""
+        left, price = self._budget.left, self._price
+        if (tokens := left("tokens")) is not None:
+            yield "tokens", tokens - estimate
+        if (written := left("output_tokens")) is not None:
+            yield "output_tokens", written
+        if price is not None and (money := left("money")) is not None:
+            yield "money", price.affords(estimate, money)
+
     def _hold(self, estimate: int) -> Hold | End:
         """Hold what the request may cost at most; the reply's part is cut to what is left."""
-        reply = self._agent.limits.reply_tokens
-        for name, before in (("tokens", estimate), ("output_tokens", 0)):
-            left = self._budget.left(name)
-            if left is not None:
-                reply = min(reply, int(left) - before)
-                if reply < LEAST_REPLY:
-                    return End("stopped", name)
-        hold = self._budget.hold(_tokens(estimate, reply))
+        limits, price = self._agent.limits, self._price
+        if price is None and limits.unpriced == "refuse" and self._budget.limit("money") is not None:
+            return End("stopped", "unpriced")
+        reply = limits.reply_tokens
+        for name, room in self._rooms(estimate):
+            if room < LEAST_REPLY:
+                return End("stopped", name)
+            reply = int(min(reply, room))
+        amounts = _tokens(estimate, reply)
+        if price is not None:
+            amounts["money"] = price.most(estimate, reply)
+        hold = self._budget.hold(amounts)
         if isinstance(hold, Short):
             return End("stopped", hold.dimension)
         self._log.append(Held, amounts=hold.amounts, held=hold.id)
@@ -366,9 +387,14 @@ class AgentActor:
             usage = None  # what cannot be is not a report
         if usage is None or not usage.total:
             usage = Usage(int(hold.amounts["input_tokens"]), int(hold.amounts["output_tokens"]), estimated=True)
-        spent = _tokens(usage.input_tokens, usage.output_tokens)
-        over = self._budget.settle(hold, spent)
-        self._log.append(Settled, amounts=spent, held=hold.id, estimated=usage.estimated)
+            spent = hold.amounts
+        else:
+            spent = _tokens(usage.input_tokens, usage.output_tokens)
+            if self._price is not None:
+                spent["money"] = self._price.of(usage)
+        unknown = () if self._price is not None else ("money",)
+        over = self._budget.settle(hold, spent, unknown)
+        self._log.append(Settled, amounts=spent, held=hold.id, estimated=usage.estimated, unknown=unknown)
         seen = self.usage
         self.usage = Usage(
             seen.input_tokens + usage.input_tokens,
@@ -441,6 +467,7 @@ _WHY = {
     "tokens": "The tokens of this run are nearly used up",
     "input_tokens": "The input tokens of this run are nearly used up",
     "output_tokens": "The output tokens of this run are nearly used up",
+    "money": "The money of this run is nearly used up",
     "time": "The time of this run is nearly up",
     "working_time": "The working time of this run is nearly up",
     "thoughts": "You have been thinking the same again and again",
