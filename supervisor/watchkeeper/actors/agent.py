@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from ..wording import Wording
 
 GRADUAL = ("tokens", "input_tokens", "output_tokens", "money")
+FEW = 3
+"""Turns or calls of which the model needs no reminder before they are used up."""
 LEAST_REPLY = 16
 """Tokens of a reply below which asking makes no sense: the budget counts as used up."""
 PER_MESSAGE = 8
@@ -86,6 +88,8 @@ class AgentActor:
         self._thoughts = Thoughts(agent.profile.thresholds, frozenset())
         self._density = TOKENS_PER_CHARACTER
         self._reminded: set[str] = set()
+        limited = dict.fromkeys(name for one in budget.path for name in one.limits)
+        self._limited = tuple(name for name in limited if not _is_counted(name) or (budget.limit(name) or 0) > FEW)
         self._finishing: str | None = None
         self._finish_left = agent.limits.finish_turns
         self._called = False
@@ -160,18 +164,21 @@ class AgentActor:
             self._finishing = reason
             if not self._finish_left or (reason == "calls" and agent.profile.on_limit == "hand_over"):
                 return self._limit(reason)
-            self._log.append(Reminded, text=self._wording.answer_now(_WHY[reason]).text, about=f"finish_{reason}")
         elif self._finishing is not None and not self._finish_left:
             return self._limit(self._finishing)
+        # Answers without evidence are worse than late ones: while it is missing, tools stay on until the limit itself.
+        tools_off = self._finishing is not None and (over is not None or not self._evidence.missing())
         if self._finishing is not None:
+            if "finish" not in self._reminded:
+                self._reminded.add("finish")
+                told = self._wording.answer_now(self._finishing, tools_off, self.turns, self._run.ledger.by_tool)
+                self._log.append(Reminded, text=told.text, about=f"finish_{self._finishing}")
             self._finish_left -= 1
         else:
-            self._remind(left)
+            self._remind()
             budget.take({"turns": 1})
         self.turns += 1
         self._log.turn += 1
-        # Answers without evidence are worse than late ones: while it is missing, tools stay on until the limit itself.
-        tools_off = self._finishing is not None and (over is not None or not self._evidence.missing())
         self._log.append(
             TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0
         )
@@ -199,31 +206,40 @@ class AgentActor:
         return None
 
     def _nearly_used(self) -> str | None:
+        """A dimension of which no more is left than a last answer should have."""
         at = self._agent.profile.finish_at
         if at >= 1:
             return None
-        return next((name for name, share in self._shares() if share >= at), None)
+        shares = {name: self._budget.share(name) for name in GRADUAL}
+        shares |= {one.reason: one.used / one.limit for one in self._run.times() if one.limit}
+        return next((name for name, share in shares.items() if share >= at), None) or self._last_but_one()
 
-    def _shares(self) -> list[tuple[str, float]]:
-        """What is used up gradually, and how much of it: the dimensions with room left for a last answer."""
-        shares = [(name, self._budget.share(name)) for name in GRADUAL]
-        return shares + [(one.reason, one.used / one.limit) for one in self._run.times() if one.limit]
+    def _last_but_one(self) -> str | None:
+        """A dimension that does for this request and not for one more: better an answer now than none then."""
+        if not self.turns:
+            return None
+        last = self._most(self._estimate(), LEAST_REPLY)
+        left = {name: self._budget.left(name) for name in last}
+        return next((name for name, room in left.items() if room is not None and room < 2 * last[name]), None)
 
-    def _remind(self, left: float | None) -> None:
+    def _uses(self) -> list[tuple[str, float, float]]:
+        """Of each dimension that is limited: the share that is used up, and what is left."""
+        budget = self._budget
+        uses = [(name, budget.share(name), max(budget.left(name) or 0.0, 0.0)) for name in self._limited]
+        return uses + [(one.reason, one.used / one.limit, one.left) for one in self._run.times() if one.limit]
+
+    def _remind(self) -> None:
         at, alert = self._agent.profile.remind_at, self._agent.profile.thought_alert
         if alert is not None and self._thoughts.count < alert:
             self._reminded.discard("thoughts")
         elif alert is not None and "thoughts" not in self._reminded:
             self._reminded.add("thoughts")
             self._log.append(Reminded, text=self._wording.thoughts(self._thoughts.count).text, about="thoughts")
-        for name, share in self._shares():
+        for name, share, left in self._uses():
             if share >= at and name not in self._reminded:
                 self._reminded.add(name)
-                self._log.append(Reminded, text=self._wording.budget_reminder(name, share).text, about=name)
-        share = self._budget.share("turns")
-        if left is not None and share >= at and "turns" not in self._reminded and self._agent.limits.max_turns > 3:
-            self._reminded.add("turns")
-            self._log.append(Reminded, text=self._wording.last_turns(int(left)).text, about="turns")
+                told = self._wording.limit_near(name, share, left, self.turns, self._run.ledger.by_tool)
+                self._log.append(Reminded, text=told.text, about=name)
 
     # -- ask ---------------------------------------------------------------------------------------------------------
 
@@ -353,20 +369,24 @@ class AgentActor:
         if price is not None and (money := left("money")) is not None:
             yield "money", price.affords(estimate, money)
 
+    def _most(self, read: int, written: int) -> dict[str, float]:
+        """What a request may take from the budget."""
+        amounts = _tokens(read, written)
+        if self._price is not None:
+            amounts["money"] = self._price.most(read, written)
+        return amounts
+
     def _hold(self, estimate: int) -> Hold | End:
         """Hold what the request may cost at most; the reply's part is cut to what is left."""
-        limits, price = self._agent.limits, self._price
-        if price is None and limits.unpriced == "refuse" and self._budget.limit("money") is not None:
+        limits = self._agent.limits
+        if self._price is None and limits.unpriced == "refuse" and self._budget.limit("money") is not None:
             return End("stopped", "unpriced")
         reply = limits.reply_tokens
         for name, room in self._rooms(estimate):
             if room < LEAST_REPLY:
                 return End("stopped", name)
             reply = int(min(reply, room))
-        amounts = _tokens(estimate, reply)
-        if price is not None:
-            amounts["money"] = price.most(estimate, reply)
-        hold = self._budget.hold(amounts)
+        hold = self._budget.hold(self._most(estimate, reply))
         if isinstance(hold, Short):
             return End("stopped", hold.dimension)
         self._log.append(Held, amounts=hold.amounts, held=hold.id)
@@ -461,14 +481,5 @@ def _tokens(read: int, written: int) -> dict[str, float]:
     return {"tokens": read + written, "input_tokens": read, "output_tokens": written}
 
 
-_WHY = {
-    "turns": "The turns of this run are used up",
-    "calls": "The tool calls of this run are used up",
-    "tokens": "The tokens of this run are nearly used up",
-    "input_tokens": "The input tokens of this run are nearly used up",
-    "output_tokens": "The output tokens of this run are nearly used up",
-    "money": "The money of this run is nearly used up",
-    "time": "The time of this run is nearly up",
-    "working_time": "The working time of this run is nearly up",
-    "thoughts": "You have been thinking the same again and again",
-}
+def _is_counted(name: str) -> bool:
+    return name in ("turns", "calls") or name.startswith("calls:")
