@@ -6,7 +6,7 @@ import pytest
 
 from support import facts, of, perform, scripted, supervised
 from watchkeeper import Agent, Budget, Limits, Price, tool
-from watchkeeper.messages import Held, ModelRequested, Overrun, Settled, Usage
+from watchkeeper.messages import CallEnded, Held, ModelRequested, Overrun, Settled, Usage
 from watchkeeper.testing import ScriptedModel, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -108,10 +108,10 @@ async def test_a_limit_of_money_without_a_price_asks_nothing(where: str) -> None
     model = scripted(say("done"))
     limits = Limits(money=5.0) if where == "the run" else Limits()
     root = Budget(money=5.0) if where == "the supervisor" else None
-    async with supervised(budget=root) as supervisor:
+    async with supervised(budget=root, prices={"priced": PRICE}) as supervisor:
         parent = None
         if where == "the parent":
-            above = Agent(scripted(say("x", stall=True), name="priced"), limits=Limits(money=5.0, unpriced="allow"))
+            above = Agent(scripted(say("x", stall=True), name="priced"), limits=Limits(money=5.0))
             parent = await supervisor.start(above, "task")
         budget = Budget(money=5.0) if where == "its budget" else None
         run = await supervisor.start(Agent(model, limits=limits), "task", budget=budget, parent=parent)
@@ -133,6 +133,15 @@ async def test_where_it_is_allowed_the_limit_holds_for_what_is_known() -> None:
     outcome, _ = await perform(agent)
     assert [record.kind for record in outcome.calls] == ["finished", "finished", "not_run"]
     assert (outcome.answer, outcome.spent["money"], outcome.unknown) == ("done", 4.0, {"money": 2})
+
+
+async def test_where_a_run_may_be_unpriced_its_sub_agents_may() -> None:
+    child = Agent(scripted(say("found")), name="child")
+    agent = Agent(scripted(call(("child", {"task": "?"})), say("done")), [child.as_tool()])
+    agent.limits = Limits(money=5.0, unpriced="allow")
+    outcome, events = await perform(agent)
+    assert (outcome.answer, of(events, CallEnded)[0].result.content) == ("done", "found")
+    assert outcome.unknown == {"money": 3}
 
 
 async def test_unknown_usage_is_charged_at_the_hold_and_marked() -> None:

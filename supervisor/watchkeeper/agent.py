@@ -11,6 +11,8 @@ from .profiles import Limits, Profile, profile_named
 from .retry import RetryPolicy
 from .tools import NOTHING, Tool, ToolOutput
 
+FORCED = "(This answer was given because a limit was near; not all of the work may be done.)"
+"""Stands behind a sub-agent's forced answer, which is not to be taken for a whole one."""
 OPTIONAL_LIMITS = ("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens", "money")
 
 
@@ -91,7 +93,7 @@ class Agent:
             outcome = await run.wait_or_cancel()
             text = outcome.answer or outcome.partial or ""
             if outcome.status == "completed":
-                return ToolOutput(text)
+                return ToolOutput(f"{text}\n\n{FORCED}" if outcome.forced else text)
             return ToolOutput(
                 f"The sub-agent ended without an answer ({outcome.status}: {outcome.reason}). {outcome.message}\n"
                 f"What it had so far: {text or '(nothing)'}",

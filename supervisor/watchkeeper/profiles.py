@@ -42,7 +42,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What requests and calls cost, in the currency of the prices: US dollars, as a rule."""
     unpriced: Literal["refuse", "allow"] = "refuse"
     """Where money is limited, here or above, and the price of the model is not known: ``refuse`` ends the run before
-    its first request (reason ``unpriced``); ``allow`` lets it go on, and the limit holds for what is known."""
+    its first request (reason ``unpriced``); ``allow`` lets it and its sub-agents go on, and the limit holds for what is
+    known."""
     reply_tokens: int = 4096
     """Tokens of one turn's reply (``max_completion_tokens`` or ``max_tokens`` of the request); cut to what the budget
     has left."""

@@ -459,6 +459,10 @@ class Run:
                 found.append(Timed("working_time", working.seconds(now), limits.working_seconds, working.running))
         return found
 
+    def may_be_unpriced(self) -> bool:
+        """Whether it may go on without a known price under a limit of money: as it or a run above it says."""
+        return any(run.agent.limits.unpriced == "allow" for run in self._line())
+
     def deadline(self) -> float:
         """The clock's time at which the run's wall time is up; infinity without a limit."""
         return self.seams.clock() + min((one.left for one in self.times() if one.reason == "time"), default=math.inf)

@@ -150,6 +150,8 @@ class AgentActor:
         if up is not None:
             return End("stopped", up)
         left = budget.left("turns")
+        if left is not None and left < 1 and not self.turns:
+            return self._limit("turns")  # the finish window is for work that has begun
         over = self._over_limit()
         if over:
             fired["budget"] = over
@@ -378,10 +380,9 @@ class AgentActor:
 
     def _hold(self, estimate: int) -> Hold | End:
         """Hold what the request may cost at most; the reply's part is cut to what is left."""
-        limits = self._agent.limits
-        if self._price is None and limits.unpriced == "refuse" and self._budget.limit("money") is not None:
+        if self._price is None and self._budget.limit("money") is not None and not self._run.may_be_unpriced():
             return End("stopped", "unpriced")
-        reply = limits.reply_tokens
+        reply = self._agent.limits.reply_tokens
         for name, room in self._rooms(estimate):
             if room < LEAST_REPLY:
                 return End("stopped", name)
