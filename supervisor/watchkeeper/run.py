@@ -6,7 +6,7 @@ import concurrent.futures
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.abc
@@ -45,7 +45,7 @@ from .model import CallDelta, TextDelta
 from .profiles import DIMENSIONS
 from .seams import Seams
 from .states import State
-from .stopwatch import Stopwatch
+from .stopwatch import Stopwatch, Timed
 from .threadsafe import FromThreads, check_cancel, check_pause, check_steer
 
 if TYPE_CHECKING:
@@ -72,19 +72,6 @@ class Ending(msgspec.Struct, frozen=True):
     forced: bool = False
     cause: str | None = None
     verdict: Verdict | None = None
-
-
-class Timed(NamedTuple):
-    """A limit of time: the reason that it ends a run with, the seconds that are used, and whether they go on."""
-
-    reason: str
-    used: float
-    limit: float
-    running: bool
-
-    @property
-    def left(self) -> float:
-        return self.limit - self.used
 
 
 class Run:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 
 class Stopwatch:
     """Runs from ``now`` on, and stands still while it is held for one reason or several.
@@ -38,3 +40,20 @@ class Stopwatch:
         """Begin anew at 0; what holds it still does."""
         self._seconds = 0.0
         self._from = now
+
+
+class Timed(NamedTuple):
+    """A limit of time: the reason that it ends a run with, the seconds that are used, and whether they go on."""
+
+    reason: str
+    used: float
+    limit: float
+    running: bool
+
+    @property
+    def left(self) -> float:
+        return self.limit - self.used
+
+    @property
+    def share(self) -> float:
+        return self.used / self.limit if self.limit else 1.0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
 
 from ..agent import Agent
+from ..allowance import Allowance
 from ..asking import ask
 from ..budget import Budget, Hold, Short
 from ..decisions import Act, Answer, End, Push, Situation, Tries, decide
@@ -33,28 +34,21 @@ from ..messages import (
     UserMessage,
 )
 from ..model import ModelError, Reply, Request
-from ..price import Price
 from ..prices import Prices
 from ..provider import Provider
 from ..retry import Again, GivingUp, retrying
+from ..stopwatch import Timed
 from .executor import Batch
 
 if TYPE_CHECKING:
     from ..run import Run
     from ..wording import Wording
 
-GRADUAL = ("tokens", "input_tokens", "output_tokens", "money")
-FEW = 3
-"""Turns or calls of which the model needs no reminder before they are used up."""
-LEAST_REPLY = 16
-"""Tokens of a reply below which asking makes no sense: the budget counts as used up."""
 PER_MESSAGE = 8
 """Tokens that a chat template adds to a message, at most."""
 TOKENS_PER_CHARACTER = 0.4
 """Estimate of the first request; later ones use what the server counted."""
 MARGIN = 1.15
-MAX_USAGE = 10**9
-"""Tokens of one reply above which a report is not believed."""
 
 
 class AgentActor:
@@ -80,7 +74,7 @@ class AgentActor:
         self._budget = budget
         self._provider = provider
         self._prices = prices
-        self._price: Price | None = None
+        self._allowance = Allowance(budget, agent.limits.reply_tokens)
         self._wording = wording
         self._specs = tuple(tool.spec() for tool in agent.tools.values())
         self._spec_characters = len(repr(self._specs)) + len(agent.instructions)
@@ -88,8 +82,6 @@ class AgentActor:
         self._thoughts = Thoughts(agent.profile.thresholds, frozenset())
         self._density = TOKENS_PER_CHARACTER
         self._reminded: set[str] = set()
-        limited = dict.fromkeys(name for one in budget.path for name in one.limits)
-        self._limited = tuple(name for name in limited if not _is_counted(name) or (budget.limit(name) or 0) > FEW)
         self._finishing: str | None = None
         self._finish_left = agent.limits.finish_turns
         self._called = False
@@ -101,7 +93,7 @@ class AgentActor:
 
     async def run(self, batches: anyio.abc.ObjectSendStream[Batch]) -> Answer | End:
         """Work until there is an answer or an end. Nothing is lost on cancellation: all that counts is in the log."""
-        self._price = await self._prices.of(self._agent.model)
+        self._allowance.price = await self._prices.of(self._agent.model)
         while True:
             await self._run.gate()
             # The one barrier: all facts so far are judged before the next turn begins.
@@ -146,7 +138,8 @@ class AgentActor:
             return End("cancelled", self._run.stopping_after_turn)
         agent, budget = self._agent, self._budget
         fired: dict[str, str] = {}
-        up = next((one.reason for one in self._run.times() if one.left <= 0), None)
+        times = self._run.times()
+        up = next((one.reason for one in times if one.left <= 0), None)
         if up is not None:
             return End("stopped", up)
         left = budget.left("turns")
@@ -157,7 +150,7 @@ class AgentActor:
             fired["budget"] = over
         if left is not None and left < 1:
             fired["finish"] = "turns"
-        elif near := self._nearly_used():
+        elif near := self._nearly_used(times):
             fired["finish"] = near
         elif agent.profile.thought_force is not None and self._thoughts.count >= agent.profile.thought_force:
             fired["finish"] = "thoughts"
@@ -177,7 +170,7 @@ class AgentActor:
                 self._log.append(Reminded, text=told.text, about=f"finish_{self._finishing}")
             self._finish_left -= 1
         else:
-            self._remind()
+            self._remind(times)
             budget.take({"turns": 1})
         self.turns += 1
         self._log.turn += 1
@@ -207,37 +200,21 @@ class AgentActor:
             return "calls"
         return None
 
-    def _nearly_used(self) -> str | None:
+    def _nearly_used(self, times: Sequence[Timed]) -> str | None:
         """A dimension of which no more is left than a last answer should have."""
         at = self._agent.profile.finish_at
         if at >= 1:
             return None
-        shares = {name: self._budget.share(name) for name in GRADUAL}
-        shares |= {one.reason: one.used / one.limit for one in self._run.times() if one.limit}
-        return next((name for name, share in shares.items() if share >= at), None) or self._last_but_one()
+        return self._allowance.nearly_used(at, times, self._estimate() if self.turns else 0)
 
-    def _last_but_one(self) -> str | None:
-        """A dimension that does for this request and not for one more: better an answer now than none then."""
-        if not self.turns:
-            return None
-        last = self._most(self._estimate(), LEAST_REPLY)
-        left = {name: self._budget.left(name) for name in last}
-        return next((name for name, room in left.items() if room is not None and room < 2 * last[name]), None)
-
-    def _uses(self) -> list[tuple[str, float, float]]:
-        """Of each dimension that is limited: the share that is used up, and what is left."""
-        budget = self._budget
-        uses = [(name, budget.share(name), max(budget.left(name) or 0.0, 0.0)) for name in self._limited]
-        return uses + [(one.reason, one.used / one.limit, one.left) for one in self._run.times() if one.limit]
-
-    def _remind(self) -> None:
+    def _remind(self, times: Sequence[Timed]) -> None:
         at, alert = self._agent.profile.remind_at, self._agent.profile.thought_alert
         if alert is not None and self._thoughts.count < alert:
             self._reminded.discard("thoughts")
         elif alert is not None and "thoughts" not in self._reminded:
             self._reminded.add("thoughts")
             self._log.append(Reminded, text=self._wording.thoughts(self._thoughts.count).text, about="thoughts")
-        for name, share, left in self._uses():
+        for name, share, left in self._allowance.uses(times):
             if share >= at and name not in self._reminded:
                 self._reminded.add(name)
                 told = self._wording.limit_near(name, share, left, self.turns, self._run.ledger.by_tool)
@@ -361,33 +338,10 @@ class AgentActor:
         if self._provider.state != "closed":
             self._provider.succeeded(self._run.seams.clock())
 
-    def _rooms(self, estimate: int) -> Iterator[tuple[str, float]]:
-        """How long the reply may be, by each dimension that limits it."""
-        left, price = self._budget.left, self._price
-        if (tokens := left("tokens")) is not None:
-            yield "tokens", tokens - estimate
-        if (written := left("output_tokens")) is not None:
-            yield "output_tokens", written
-        if price is not None and (money := left("money")) is not None:
-            yield "money", price.affords(estimate, money)
-
-    def _most(self, read: int, written: int) -> dict[str, float]:
-        """What a request may take from the budget."""
-        amounts = _tokens(read, written)
-        if self._price is not None:
-            amounts["money"] = self._price.most(read, written)
-        return amounts
-
     def _hold(self, estimate: int) -> Hold | End:
-        """Hold what the request may cost at most; the reply's part is cut to what is left."""
-        if self._price is None and self._budget.limit("money") is not None and not self._run.may_be_unpriced():
+        if self._allowance.unpriced and not self._run.may_be_unpriced():
             return End("stopped", "unpriced")
-        reply = self._agent.limits.reply_tokens
-        for name, room in self._rooms(estimate):
-            if room < LEAST_REPLY:
-                return End("stopped", name)
-            reply = int(min(reply, room))
-        hold = self._budget.hold(self._most(estimate, reply))
+        hold = self._allowance.hold(estimate)
         if isinstance(hold, Short):
             return End("stopped", hold.dimension)
         self._log.append(Held, amounts=hold.amounts, held=hold.id)
@@ -400,29 +354,19 @@ class AgentActor:
             self._charge(self._open_hold, None)
 
     def _charge(self, hold: Hold, usage: Usage | None) -> dict[str, float]:
-        """Settle a hold: at what was used, or in full where nobody says what was. Once: a late reply costs no more."""
+        """Settle a hold, once: a late reply costs no more. Returns what it took beyond a limit."""
         if not hold.open:
             return {}
         self._open_hold = None
-        if usage is not None and not 0 <= min(usage.input_tokens, usage.output_tokens) <= usage.total < MAX_USAGE:
-            usage = None  # what cannot be is not a report
-        if usage is None or not usage.total:
-            usage = Usage(int(hold.amounts["input_tokens"]), int(hold.amounts["output_tokens"]), estimated=True)
-            spent = hold.amounts
-        else:
-            spent = _tokens(usage.input_tokens, usage.output_tokens)
-            if self._price is not None:
-                spent["money"] = self._price.of(usage)
-        unknown = () if self._price is not None else ("money",)
-        over = self._budget.settle(hold, spent, unknown)
-        self._log.append(Settled, amounts=spent, held=hold.id, estimated=usage.estimated, unknown=unknown)
+        used, amounts, over, unknown = self._allowance.settle(hold, usage)
+        self._log.append(Settled, amounts=amounts, held=hold.id, estimated=used.estimated, unknown=unknown)
         seen = self.usage
         self.usage = Usage(
-            seen.input_tokens + usage.input_tokens,
-            seen.output_tokens + usage.output_tokens,
-            seen.cached_tokens + usage.cached_tokens,
-            seen.reasoning_tokens + usage.reasoning_tokens,
-            seen.estimated or usage.estimated,
+            seen.input_tokens + used.input_tokens,
+            seen.output_tokens + used.output_tokens,
+            seen.cached_tokens + used.cached_tokens,
+            seen.reasoning_tokens + used.reasoning_tokens,
+            seen.estimated or used.estimated,
         )
         return over
 
@@ -476,11 +420,3 @@ class AgentActor:
             "pushed_back": self._tries.pushed,
             "evidence_missing": bool(self._evidence.missing()),
         }
-
-
-def _tokens(read: int, written: int) -> dict[str, float]:
-    return {"tokens": read + written, "input_tokens": read, "output_tokens": written}
-
-
-def _is_counted(name: str) -> bool:
-    return name in ("turns", "calls") or name.startswith("calls:")
