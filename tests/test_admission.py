@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from watchkeeper import Effect, Tool, reads, tool, writes
 from watchkeeper.admission import Admission, Slot
+from watchkeeper.budget import Budget
 from watchkeeper.guards.guard import Decision, Proposal, Refuse, Reuse, Wait
 from watchkeeper.messages import Call, Result
 from watchkeeper.tools import WRITES
@@ -64,10 +65,10 @@ def consider(
     *guards: Guard,
     writers_alone: bool = False,
     tools_off: bool = False,
-    over_limit: int | None = None,
+    budget: Budget | None = None,
 ) -> tuple[Slot | None, Result | None]:
-    admission = Admission(TOOLS, guards, Wording(), writers_alone=writers_alone)  # type: ignore[arg-type]
-    return admission.consider(Call("c1", name, arguments, 2), 7, 5.0, tools_off=tools_off, over_limit=over_limit)
+    admission = Admission(TOOLS, guards, Wording(), budget or Budget(), writers_alone=writers_alone)  # type: ignore[arg-type]
+    return admission.consider(Call("c1", name, arguments, 2), 7, 5.0, tools_off=tools_off)
 
 
 def admitted(*args: Any, **more: Any) -> Slot:
@@ -149,13 +150,27 @@ def test_when_tools_are_off_nothing_is_looked_at() -> None:
 
 def test_a_call_over_the_limit_is_not_run_and_named() -> None:
     """PARL-05"""
-    guard = Guard()
-    slot, result = consider("read", '{"path": "a"}', guard, over_limit=5)
+    budget = Budget(calls=1)
+    assert admitted("read", '{"path": "a"}', budget=budget).tool is read
+    slot, result = consider("read", '{"path": "a"}', budget=budget)
     assert slot is not None
     assert result is not None
     assert (result.kind, result.error, result.by) == ("not_run", "too_many_calls", "calls")
-    assert "the limit of 5 calls of the run is reached" in result.content
-    assert guard.asked == []
+    assert "the limit of 1 call of the run is reached" in result.content
+    assert budget.spent == {"calls": 1}
+
+
+def test_the_budget_is_asked_last_so_that_what_does_not_run_costs_nothing() -> None:
+    budget = Budget(calls=1)
+    for guard in (Guard(Refuse("no", "because")), Guard(Reuse("known", "c0", True)), Guard(ValueError("broken"))):
+        answered("read", '{"path": "a"}', guard, budget=budget)
+    answered("raed", budget=budget)
+    answered("read", "{}", budget=budget)
+    answered("read", tools_off=True, budget=budget)
+    assert budget.spent == {}
+    admitted("read", budget=budget)
+    used_up = answered("read", '{"path": "a"}', Guard(Reuse("known", "c0", True)), budget=budget)
+    assert (used_up.kind, used_up.content) == ("finished", "known")
 
 
 # -- guards ---------------------------------------------------------------------------------------------------------
@@ -210,13 +225,13 @@ def test_what_is_broken_lets_nothing_pass(answer: Any, why: str) -> None:
     st.text() | st.sampled_from(['{"path": "a"}', '{"path": 1}', "{}", "[", '{"path": "\\ud800"}']),
     st.sampled_from([None, Wait(1), Refuse("no", "x"), Reuse("as before", "c0", True), ValueError("x"), 5]),
     st.booleans(),
-    st.none() | st.integers(0, 9),
+    st.none() | st.integers(0, 1),
 )
 def test_each_call_runs_or_has_its_one_result(
-    name: str, arguments: str, answer: Any, tools_off: bool, over_limit: int | None
+    name: str, arguments: str, answer: Any, tools_off: bool, calls: int | None
 ) -> None:
     """It never raises, and what the model made up is in bounds."""
-    slot, result = consider(name, arguments, Guard(answer), tools_off=tools_off, over_limit=over_limit)
+    slot, result = consider(name, arguments, Guard(answer), tools_off=tools_off, budget=Budget(calls=calls))
     assert slot is not None or result is not None
     if result is not None:
         assert result.call_id == "c1"

@@ -24,14 +24,20 @@ class Account:
     """What must stand in a budget, kept in the plainest way."""
 
     budget: Budget
-    above: Account | None
+    above: tuple[Account, ...]
     limits: dict[str, int | None]
     spent: dict[str, int] = field(default_factory=lambda: dict.fromkeys(DIMENSIONS, 0))
     held: dict[str, int] = field(default_factory=lambda: dict.fromkeys(DIMENSIONS, 0))
     overrun: set[str] = field(default_factory=set)
 
     def line(self) -> list[Account]:
-        return [self, *(self.above.line() if self.above else [])]
+        """This account and all above it, each once."""
+        line = [self]
+        for account in line:
+            for above in account.above:
+                if all(above is not one for one in line):
+                    line.append(above)
+        return line
 
     def room(self, dimension: str) -> int | None:
         rooms = [
@@ -48,7 +54,7 @@ class Account:
 
 
 class TreeOfBudgets(RuleBasedStateMachine):
-    """Any interleaving of holds, settlements, releases and spending over a tree that grows."""
+    """Any interleaving of holds, settlements, releases and spending over a tree that grows, also where it joins."""
 
     accounts = Bundle("accounts")
     holds = Bundle("holds")
@@ -57,19 +63,23 @@ class TreeOfBudgets(RuleBasedStateMachine):
         super().__init__()
         self.all: list[Account] = []
 
-    def _new(self, above: Account | None, limits: dict[str, int | None]) -> Account:
-        budget = Budget(**limits) if above is None else above.budget.child(**limits)
+    def _new(self, above: tuple[Account, ...], limits: dict[str, int | None]) -> Account:
+        budget = Budget(*(one.budget for one in above), **limits)
         account = Account(budget, above, limits)
         self.all.append(account)
         return account
 
     @initialize(target=accounts, tokens=LIMITS, calls=LIMITS)
     def root(self, **limits: int | None) -> Account:
-        return self._new(None, limits)
+        return self._new((), limits)
 
     @rule(target=accounts, above=accounts, tokens=LIMITS, calls=LIMITS)
     def child(self, above: Account, **limits: int | None) -> Account:
-        return self._new(above, limits)
+        return self._new((above,), limits)
+
+    @rule(target=accounts, one=accounts, other=accounts, tokens=LIMITS, calls=LIMITS)
+    def child_of_two(self, one: Account, other: Account, **limits: int | None) -> Account:
+        return self._new((one, other), limits)
 
     @rule(target=holds, account=accounts, amounts=AMOUNTS)
     def hold(self, account: Account, amounts: dict[str, int]) -> tuple[Account, Hold, dict[str, int]] | None:
@@ -114,13 +124,14 @@ class TreeOfBudgets(RuleBasedStateMachine):
             account.add("held", amounts, -1)
 
     @rule(account=accounts, dimension=st.sampled_from(DIMENSIONS), amount=st.integers(0, 12))
-    def spend(self, account: Account, dimension: str, amount: int) -> None:
+    def take(self, account: Account, dimension: str, amount: int) -> None:
         room = account.room(dimension)
+        short = account.budget.take({dimension: amount})
         if room is not None and amount > room:
-            with pytest.raises(ValueError, match=f"{amount} {dimension} were to be spent and {room} are left"):
-                account.budget.spend(dimension, amount)
+            assert short is not None
+            assert (short.dimension, short.wanted, short.left) == (dimension, amount, max(room, 0))
         else:
-            account.budget.spend(dimension, amount)
+            assert short is None
             account.add("spent", {dimension: amount})
 
     @invariant()
@@ -152,7 +163,7 @@ def test_eight_children_share_a_limit_of_three() -> None:
 def test_five_children_ask_for_what_one_can_have() -> None:
     """Of money too, where sums are not exact."""
     root = Budget(money=10.0)
-    root.spend("money", 9.9)
+    assert root.take({"money": 9.9}) is None
     given = [root.child().hold({"money": 0.08}) for _ in range(5)]
     assert [isinstance(one, Hold) for one in given] == [True, False, False, False, False]
     short = given[1]
@@ -173,7 +184,7 @@ def test_fractions_that_add_up_to_the_limit_fit_into_it() -> None:
 
 def test_whole_numbers_are_exact() -> None:
     budget = Budget(tokens=2_000_000_000)
-    budget.spend("tokens", 2_000_000_000)
+    assert budget.take({"tokens": 2_000_000_000}) is None
     assert isinstance(budget.hold({"tokens": 1}), Short)
 
 
@@ -203,6 +214,32 @@ def test_a_settlement_above_its_hold_is_an_overrun_only_where_it_does_not_fit() 
     assert third.left == 0
 
 
+def test_a_child_of_two_draws_from_both_and_from_what_is_above_both_once() -> None:
+    root = Budget(tokens=100)
+    team, purse = root.child(tokens=50), root.child(tokens=30)
+    both = Budget(team, purse)
+    assert both.path == (both, team, root, purse)
+    assert (both.left("tokens"), both.limit("tokens")) == (30, 30)
+    assert isinstance(both.hold({"tokens": 31}), Short)
+    hold = both.hold({"tokens": 20})
+    assert isinstance(hold, Hold)
+    assert (team.held, purse.held, root.held) == ({"tokens": 20},) * 3
+    assert both.settle(hold, {"tokens": 10}) == {}
+    assert (team.spent, purse.spent, root.spent) == ({"tokens": 10},) * 3
+    assert team.take({"tokens": 40}) is None
+    assert both.left("tokens") == 0
+
+
+def test_what_is_taken_is_all_or_nothing() -> None:
+    root = Budget(calls=5)
+    child = root.child(**{"calls:look": 1})
+    assert child.take({"calls": 1, "calls:look": 1}) is None
+    short = child.take({"calls": 1, "calls:look": 1})
+    assert short is not None
+    assert (short.dimension, short.wanted, short.left) == ("calls:look", 1, 0)
+    assert root.spent["calls"] == child.spent["calls"] == 1
+
+
 def test_a_hold_goes_back_to_the_budget_that_gave_it() -> None:
     root = Budget(tokens=100)
     child = root.child()
@@ -226,7 +263,7 @@ def test_amounts_that_are_none_change_nothing(amount: float) -> None:
     for act in (
         lambda: budget.hold({"tokens": amount}),
         lambda: budget.settle(hold, {"tokens": amount}),
-        lambda: budget.spend("tokens", amount),
+        lambda: budget.take({"tokens": amount}),
     ):
         with pytest.raises(ValueError, match="an amount of tokens must be 0 or more"):
             act()
@@ -262,7 +299,7 @@ def test_the_share_is_that_of_the_limit_that_is_nearest() -> None:
     assert child.share("tokens") == 0
     assert isinstance(child.hold({"tokens": 10}), Hold)
     assert (child.share("tokens"), root.share("tokens"), other.share("tokens")) == (0.5, 0.1, 0.1)
-    other.spend("tokens", 70)
+    assert other.take({"tokens": 70}) is None
     assert (child.share("tokens"), other.share("tokens")) == (0.8, 0.8)
     assert Budget().share("tokens") == 0
     assert Budget(tokens=0).share("tokens") == 1

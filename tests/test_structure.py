@@ -26,9 +26,9 @@ LAYERS = tuple(
     frozenset(names.split())
     for names in (
         "messages errors seams",
-        "admission agent arguments asking budget current decisions detect failures fingerprint fitting guards history"
-        " jsontext ladder ledger locks log model monitor naming outputs planner plugins profiles provider reports"
-        " results retry states threads thresholds tools trampoline wording",
+        "admission agent allowance arguments asking budget current decisions detect failures fingerprint fitting guards"
+        " history jsontext ladder ledger locks log model monitor naming outputs planner plugins price prices profiles"
+        " provider reports results retry states stopwatch threads thresholds tools trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
         "cli journal models service testing",
@@ -51,13 +51,14 @@ DETECTION = tuple(
 
 # Decide without waiting, act afterwards: these decide.
 PURE = {
-    *("admission", "arguments", "budget", "decisions", "detect", "fingerprint", "fitting", "guards", "history"),
-    *("jsontext", "ladder", "ledger", "planner", "profiles", "provider", "results", "states", "wording"),
+    *("admission", "allowance", "arguments", "budget", "decisions", "detect", "fingerprint", "fitting", "guards"),
+    *("history", "jsontext", "ladder", "ledger", "planner", "price", "profiles", "provider", "results", "states"),
+    *("stopwatch", "wording"),
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 
 # Slow to load, so never loaded by `import watchkeeper`: inside functions only.
-LAZY = frozenset({"openai", "structlog", "rich", "httpx2", "pydantic"})
+LAZY = frozenset({"genai_prices", "openai", "structlog", "rich", "httpx2", "pydantic"})
 
 MEANINGLESS_NAMES = frozenset({"utils", "helpers", "manager", "common", "base", "misc"})
 

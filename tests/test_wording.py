@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -58,6 +58,8 @@ def values(hint: Any, text: str) -> list[Any]:
         return [finding(detector, part) for detector in DETECTORS for part in (text, None)]
     if hint == Action:
         return list(typing.get_args(Action))
+    if hint == Mapping[str, int]:
+        return [{f"{n} {text}": 3 for n in range(200)}, {text: 1}, {}]
     if typing.get_origin(hint) is not None:
         return [[text] * 200, [text], []]
     raise AssertionError(f"what may a parameter of the type {hint} get? say so here")
@@ -243,6 +245,7 @@ STATUSES = {
     "completed": ["answer"],
     "stopped": [
         *("turns", "calls", "time", "tokens", "overrun", "loop", "tool_failing", "bad_arguments", "breaker", "silence"),
+        *("working_time", "input_tokens", "output_tokens", "money", "unpriced"),
         *("no_evidence", "empty", "length", "filtered", "pause_expired", "of a newer version"),
     ],
     "cancelled": ["asked", "parent_cancelled"],
@@ -254,13 +257,40 @@ STATUSES = {
 
 @pytest.mark.parametrize(("status", "reason"), [(s, reason) for s, reasons in STATUSES.items() for reason in reasons])
 def test_each_outcome_has_a_friendly_sentence(status: str, reason: str) -> None:
-    text = Wording().outcome(status, reason, 1, 2)
+    text = Wording().outcome(status, reason, 1, {"look": 2})
     assert text.startswith(("The ", "A "))
-    assert "It took 1 turn and 2 tool calls; everything done so far is kept." in text
+    assert "It took 1 turn and 2 tool calls (look 2); everything done so far is kept." in text
     assert "{" not in text
-    assert Wording().outcome(status, reason, 2, 1, "More of it.").endswith(" More of it.")
+    assert Wording().outcome(status, reason, 2, {}, "More of it.").endswith(" More of it.")
 
 
 def test_outcomes_tell_their_reasons_apart() -> None:
-    sentences = [Wording().outcome("stopped", reason, 1, 1) for reason in STATUSES["stopped"]]
+    sentences = [Wording().outcome("stopped", reason, 1, {}) for reason in STATUSES["stopped"]]
     assert len(set(sentences)) == len(sentences)
+
+
+def test_what_was_done_names_the_tools_that_were_used_most() -> None:
+    wording = Wording()
+    assert wording.done(1, {}) == "1 turn and 0 tool calls"
+    assert wording.done(3, {"look": 1, "search": 1200}) == "3 turns and 1,201 tool calls (search 1,200, look 1)"
+    many = wording.done(9, {letter: n for n, letter in enumerate("abcdefgh", 1)})
+    assert many == "9 turns and 36 tool calls (h 8, g 7, f 6, e 5, d 4, others 6)"
+
+
+@pytest.mark.parametrize(
+    ("dimension", "left", "said", "then"),
+    [
+        ("turns", 4, "its turns.", "Left: 4; then tools go off"),
+        ("tokens", 123_456, "its tokens.", "Left: 123,456; then tools go off"),
+        ("money", 0.0123, "its money.", "Left: 0.0123; then tools go off"),
+        ("working_time", 12.34, "its working time.", "Left: 12.3 seconds; then tools go off"),
+        ("calls:look", 1, "its calls of look.", "Left: 1; calls that would take more will not be run"),
+        ("pages", 2, "its pages.", "Left: 2; calls that would take more will not be run"),
+    ],
+)
+def test_a_limit_that_is_near_says_what_was_done_what_is_left_and_what_follows(
+    dimension: str, left: float, said: str, then: str
+) -> None:
+    told = Wording().limit_near(dimension, 0.75, left, 2, {"look": 3})
+    assert told.happened == f"This run has used up 75% of {said}"
+    assert told.known.startswith(f"So far: 2 turns and 3 tool calls (look 3). {then}")

@@ -24,6 +24,7 @@ _HOMES = {
     "ModelError": "model",
     "OpenAIModel": "models.openai",
     "Outcome": "messages",
+    "Price": "price",
     "Profile": "profiles",
     "Result": "messages",
     "Ring": "detect.round",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from .models.openai import OpenAIModel as OpenAIModel
     from .models.text import TextTools as TextTools
     from .plugins import load_tools as load_tools
+    from .price import Price as Price
     from .profiles import Limits as Limits
     from .profiles import Profile as Profile
     from .run import Run as Run

@@ -1,4 +1,4 @@
-"""Admission: from a call as the model wrote it to one that may run, or to its result. Pure, in slot order."""
+"""Admission: from a call as the model wrote it to one that may run and is paid for, or to its result. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from . import arguments
+from .budget import Budget, Hold, Short
 from .fingerprint import call_key, loop_key
 from .guards.guard import CallGuard, Proposal, Refuse, Reuse, Wait
 from .messages import Call, Kind, Result
@@ -24,8 +25,8 @@ class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
     __slots__ = (
-        "arguments", "coroutine", "deadline", "dependents", "grip", "job", "lost", "not_before", "repaired", "settled",
-        "sharers", "started", "waits",
+        "arguments", "coroutine", "deadline", "dependents", "grip", "hold", "job", "lost", "not_before", "repaired",
+        "settled", "sharers", "started", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +53,8 @@ class Slot(Proposal):
         self.sharers: list[Slot] | None = None
         """Equal reads of the batch that get this one's result."""
         self.settled = False
+        self.hold: Hold | None = None
+        """What is set aside for its cost."""
         self.lost = False
         """It did not stop at its deadline and was given up, with the worker that it holds."""
         self.grip: Grip | None = None
@@ -67,22 +70,31 @@ class Slot(Proposal):
 
 
 class Admission:
-    """Finds the tool, fits the arguments, asks the guards."""
+    """Finds the tool, fits the arguments, asks the guards, and last, when nothing else speaks against it, the budget.
+
+    So a batch is trimmed to what is left, in slot order: who comes first is served, and what is refused costs nothing.
+    """
 
     def __init__(
-        self, tools: Mapping[str, Tool], guards: Sequence[CallGuard], wording: Wording, *, writers_alone: bool = False
+        self,
+        tools: Mapping[str, Tool],
+        guards: Sequence[CallGuard],
+        wording: Wording,
+        budget: Budget,
+        *,
+        writers_alone: bool = False,
     ) -> None:
         self._tools = tools
         self._guards = guards
         self._wording = wording
+        self._budget = budget
+        self._counted: dict[str, dict[str, float]] = {name: self._counts(name) for name in tools}
         self._writers_alone = writers_alone
 
-    def consider(
-        self, call: Call, turn: int, t: float, *, tools_off: bool, over_limit: int | None
-    ) -> tuple[Slot | None, Result | None]:
+    def consider(self, call: Call, turn: int, t: float, *, tools_off: bool) -> tuple[Slot | None, Result | None]:
         """The call as a slot, its result if it is not to run, or both. Never raises, whatever guards and tools do.
 
-        ``over_limit`` is the limit of calls if it is used up.
+        A slot without a result is admitted: its call is counted in the budget, and its cost is held.
         """
         if tools_off:
             return None, _result(call, call.tool[:80], "refused", self._wording.tools_off(call.tool[:80]), "tools_off")
@@ -101,10 +113,33 @@ class Admission:
         if self._writers_alone and effect.writes:
             effect = WRITES
         slot = Slot(call, tool, parsed, key, effect, turn, t, identity)
-        if over_limit is not None:
-            told = self._wording.too_many_calls(over_limit, "of the run")
-            return slot, _result(call, tool.name, "not_run", told, "too_many_calls", by="calls")
-        return slot, self._ask_guards(call, slot)
+        return slot, self._ask_guards(call, slot) or self._charge(call, slot)
+
+    def _counts(self, tool: str) -> dict[str, float]:
+        """What a call is counted in; by tool only where there is a limit, which never comes later."""
+        by_tool = f"calls:{tool}"
+        return {"calls": 1} if self._budget.limit(by_tool) is None else {"calls": 1, by_tool: 1}
+
+    def _charge(self, call: Call, slot: Slot) -> Result | None:
+        tool = slot.tool.name
+        try:
+            cost = slot.tool.cost_of(slot.values)
+        except ValueError as error:
+            told = self._wording.not_run(tool, f"what it would cost cannot be told ({error})")
+            return _result(call, tool, "refused", told, "cost_failed", by="cost")
+        hold = self._budget.hold(cost) if cost else None
+        if isinstance(hold, Short):
+            told = self._wording.budget_short(hold.dimension, hold.wanted, hold.left)
+            return _result(call, tool, "not_run", told, "budget_short", by=hold.dimension)
+        short = self._budget.take(self._counted[tool])
+        if short is None:
+            slot.hold = hold
+            return None
+        if hold is not None:
+            self._budget.release(hold)
+        whose = "of the run" if short.dimension == "calls" else f"of {tool}"
+        told = self._wording.too_many_calls(int(self._budget.limit(short.dimension) or 0), whose)
+        return _result(call, tool, "not_run", told, "too_many_calls", by=short.dimension)
 
     def _ask_guards(self, call: Call, slot: Slot) -> Result | None:
         tool = slot.tool.name

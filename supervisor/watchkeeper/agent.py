@@ -11,6 +11,10 @@ from .profiles import Limits, Profile, profile_named
 from .retry import RetryPolicy
 from .tools import NOTHING, Tool, ToolOutput
 
+FORCED = "(This answer was given because a limit was near; not all of the work may be done.)"
+"""Stands behind a sub-agent's forced answer, which is not to be taken for a whole one."""
+OPTIONAL_LIMITS = ("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens", "money")
+
 
 class Agent:
     """What a run is started with; it holds no state and may be started any number of times, side by side.
@@ -89,7 +93,7 @@ class Agent:
             outcome = await run.wait_or_cancel()
             text = outcome.answer or outcome.partial or ""
             if outcome.status == "completed":
-                return ToolOutput(text)
+                return ToolOutput(f"{text}\n\n{FORCED}" if outcome.forced else text)
             return ToolOutput(
                 f"The sub-agent ended without an answer ({outcome.status}: {outcome.reason}). {outcome.message}\n"
                 f"What it had so far: {text or '(nothing)'}",
@@ -129,7 +133,8 @@ def _check_limits(limits: Limits) -> None:
     for name, least in (("max_turns", 1), ("finish_turns", 0), ("parallel", 1), ("reply_tokens", 1), ("pushbacks", 0)):
         if getattr(limits, name) < least:
             raise ConfigurationError(f"limits: {name} must be at least {least}, not {getattr(limits, name)}")
-    for name in ("max_calls", "seconds", "tokens"):
-        value = getattr(limits, name)
-        if value is not None and value < 0:
+    given = {name: getattr(limits, name) for name in OPTIONAL_LIMITS}
+    given |= {f"calls_per_tool[{tool!r}]": limit for tool, limit in limits.calls_per_tool.items()}
+    for name, value in given.items():
+        if value is not None and not value >= 0:
             raise ConfigurationError(f"limits: {name} must be 0 or more, or None for no limit; not {value}")

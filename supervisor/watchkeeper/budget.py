@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from .errors import ConfigurationError
 
@@ -38,24 +38,29 @@ class Short:
 class Budget:
     """Limits by dimension, for example ``Budget(tokens=100_000)``; share one among runs by passing it to each.
 
-    A child draws from what its parents have left. None means: no limit of its own. ``hold`` is atomic over the whole
-    tree: either every budget from here to the root has room, or nothing is held. Not thread-safe: use it in the loop.
+    A budget draws from all of its ``parents``, as a rule one: a run that is given a budget to share draws from that and
+    from its supervisor's. None means: no limit of its own. :meth:`hold` and :meth:`take` are atomic over the whole
+    path: either this budget and every one above it have room, or nothing is done. Not thread-safe: use it in the loop,
+    from a tool as ``current_call().run.budget``.
 
     Promise: ``spent + held <= limit`` in every dimension, until a settlement above its hold does not fit any more; that
     overrun is returned by :meth:`settle` and ends the run that caused it. Amounts are numbers of 0 or more: all methods
     that take some raise ``ValueError`` for others and change nothing.
     """
 
-    def __init__(self, parent: Budget | None = None, **limits: float | None) -> None:
+    def __init__(self, *parents: Budget, **limits: float | None) -> None:
         for name, limit in limits.items():
             if limit is not None and not limit >= 0:
                 raise ConfigurationError(f"budget: {name} must be 0 or more, or None for no limit; not {limit!r}")
-        self.parent = parent
+        self.path: tuple[Budget, ...] = tuple(dict.fromkeys([self, *(one for above in parents for one in above.path)]))
+        """This budget and all above it, each once."""
         self.limits: dict[str, float] = {
             name: limit for name, limit in limits.items() if limit is not None and limit != math.inf
         }
         self.spent: dict[str, float] = {}
         self.held: dict[str, float] = {}
+        self.unknown: dict[str, int] = {}
+        """By dimension, settlements whose amount nobody could tell: with any of them ``spent`` is the least it was."""
         self._holds = 0
 
     def child(self, **limits: float | None) -> Budget:
@@ -64,7 +69,7 @@ class Budget:
     def left(self, dimension: str) -> float | None:
         """What can still be held: the least over this budget and those above it. None: no limit anywhere."""
         least: float | None = None
-        for budget in self._up():
+        for budget in self.path:
             limit = budget.limits.get(dimension)
             if limit is not None:
                 room = limit - budget.spent.get(dimension, 0) - budget.held.get(dimension, 0)
@@ -74,7 +79,7 @@ class Budget:
     def share(self, dimension: str) -> float:
         """The largest share of a limit that is spent or held, over this budget and those above it. 0 without limits."""
         most = 0.0
-        for budget in self._up():
+        for budget in self.path:
             limit = budget.limits.get(dimension)
             if limit is not None:
                 used = budget.spent.get(dimension, 0) + budget.held.get(dimension, 0)
@@ -83,26 +88,37 @@ class Budget:
 
     def hold(self, amounts: Mapping[str, float]) -> Hold | Short:
         """Set amounts aside in this budget and all above it, or say which limit is short; nothing is held then."""
-        _check(amounts)
-        for dimension, amount in amounts.items():
-            if not self._fits(dimension, amount):
-                return Short(dimension, amount, max(self.left(dimension) or 0.0, 0.0))
-        for budget in self._up():
+        if (short := self._short(amounts)) is not None:
+            return short
+        for budget in self.path:
             for dimension, amount in amounts.items():
                 budget.held[dimension] = budget.held.get(dimension, 0) + amount
-        root = self._up()[-1]
+        root = self.path[-1]
         root._holds += 1
         return Hold(self, dict(amounts), root._holds)
 
-    def settle(self, hold: Hold, amounts: Mapping[str, float]) -> dict[str, float]:
+    def take(self, amounts: Mapping[str, float]) -> Short | None:
+        """Spend at once what is known beforehand, or say which limit is short; nothing is spent then."""
+        if (short := self._short(amounts)) is not None:
+            return short
+        for budget in self.path:
+            for dimension, amount in amounts.items():
+                budget.spent[dimension] = budget.spent.get(dimension, 0) + amount
+        return None
+
+    def settle(self, hold: Hold, amounts: Mapping[str, float], unknown: Iterable[str] = ()) -> dict[str, float]:
         """Turn a hold into what was really spent. Returns by how much a limit is overrun, by dimension; empty if none.
 
+        ``unknown`` names dimensions in which something was spent and nobody knows how much: that is counted, as such.
         Raises ``ValueError`` if the hold is another budget's, or is settled or released already.
         """
         _check(amounts)
         self.release(hold)
         over: dict[str, float] = {}
-        for budget in self._up():
+        for dimension in unknown:
+            for budget in self.path:
+                budget.unknown[dimension] = budget.unknown.get(dimension, 0) + 1
+        for budget in self.path:
             for dimension, amount in amounts.items():
                 budget.spent[dimension] = budget.spent.get(dimension, 0) + amount
                 limit = budget.limits.get(dimension)
@@ -119,7 +135,7 @@ class Budget:
         if not hold.open:
             raise ValueError(f"hold {hold.id} is settled already")
         hold.open = False
-        for budget in self._up():
+        for budget in self.path:
             for dimension, amount in hold.amounts.items():
                 rest = budget.held.get(dimension, 0) - amount
                 if rest > amount * EXACT:
@@ -127,38 +143,21 @@ class Budget:
                 else:
                     budget.held.pop(dimension, None)
 
-    def spend(self, dimension: str, amount: float) -> None:
-        """Spend at once what :meth:`left` has just said is there, without a wait in between.
-
-        Raises ``ValueError`` if it is not there; nothing is spent then.
-        """
-        _check({dimension: amount})
-        if not self._fits(dimension, amount):
-            raise ValueError(f"budget: {amount:g} {dimension} were to be spent and {self.left(dimension):g} are left")
-        for budget in self._up():
-            budget.spent[dimension] = budget.spent.get(dimension, 0) + amount
-
     def limit(self, dimension: str) -> float | None:
         """The least limit over this budget and those above it."""
-        limits = [budget.limits[dimension] for budget in self._up() if dimension in budget.limits]
+        limits = [budget.limits[dimension] for budget in self.path if dimension in budget.limits]
         return min(limits, default=None)
 
-    def _fits(self, dimension: str, amount: float) -> bool:
-        for budget in self._up():
-            limit = budget.limits.get(dimension)
-            if limit is not None:
-                used = budget.spent.get(dimension, 0) + budget.held.get(dimension, 0)
-                if used + amount > limit * (1 + EXACT):
-                    return False
-        return True
-
-    def _up(self) -> list[Budget]:
-        chain = []
-        budget: Budget | None = self
-        while budget is not None:
-            chain.append(budget)
-            budget = budget.parent
-        return chain
+    def _short(self, amounts: Mapping[str, float]) -> Short | None:
+        _check(amounts)
+        for dimension, amount in amounts.items():
+            for budget in self.path:
+                limit = budget.limits.get(dimension)
+                if limit is not None:
+                    used = budget.spent.get(dimension, 0) + budget.held.get(dimension, 0)
+                    if used + amount > limit * (1 + EXACT):
+                        return Short(dimension, amount, max(self.left(dimension) or 0.0, 0.0))
+        return None
 
 
 def _check(amounts: Mapping[str, float]) -> None:

@@ -88,7 +88,7 @@ class Ledger:
     def _started(self, event: CallStarted) -> None:
         entry = self.open[event.call_id]
         if not entry.started:
-            self.by_tool[entry.tool] = self.by_tool.get(entry.tool, 0) + 1
+            self.by_tool[event.tool] = self.by_tool.get(event.tool, 0) + 1
         entry.started = event.n
         self.running[event.call_id] = entry
 

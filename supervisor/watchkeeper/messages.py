@@ -135,10 +135,11 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a run ended. Always returned, never raised.
 
-    ``reason`` is machine-readable: ``answer``; for ``stopped`` one of ``turns``, ``calls``, ``time``, ``tokens``,
-    ``overrun``, ``loop``, ``tool_failing``, ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``empty``,
-    ``length``, ``filtered``, ``volume``, ``thoughts``, ``pause_expired``; for ``failed`` one of ``model_unavailable``,
-    ``model_refused``, ``crash``; for ``cancelled`` whatever the caller gave.
+    ``reason`` is machine-readable: ``answer``; for ``stopped`` one of ``turns``, ``calls``, ``time``, ``working_time``,
+    ``tokens``, ``input_tokens``, ``output_tokens``, ``money``, ``unpriced``, ``overrun``, ``loop``, ``tool_failing``,
+    ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``empty``, ``length``, ``filtered``, ``volume``,
+    ``thoughts``, ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``, ``crash``; for
+    ``cancelled`` whatever the caller gave.
     """
 
     run: str
@@ -164,11 +165,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     turns: int = 0
     usage: Usage = Usage()
     spent: dict[str, float] = {}
+    """What it and its sub-agents drew from the budget, by dimension."""
+    unknown: dict[str, int] = {}
+    """By dimension, how many requests cost what nobody could tell: there ``spent`` is the least that it was."""
     history: tuple[Message, ...] = ()
     """The conversation so far: valid as it stands, also after a cancel. Hand it to ``start(history=…)``."""
     cause: str | None = None
     """For ``failed``: the error behind it, as text with its traceback."""
     seconds: float = 0.0
+    working_seconds: float = 0.0
+    """Those of them without pauses and waits for the model's provider."""
     cancel_seconds: float | None = None
     """From the cancel request to the last task joined, or to the grace period."""
 
@@ -387,6 +393,8 @@ class Settled(Event, frozen=True, gc=False, tag="settled"):
     amounts: dict[str, float]
     held: str
     estimated: bool = False
+    unknown: tuple[str, ...] = ()
+    """Dimensions in which something was spent and nobody knows how much."""
 
 
 class Overrun(Event, frozen=True, gc=False, tag="overrun"):

@@ -10,19 +10,43 @@ from .errors import ConfigurationError
 from .ladder import GuardMode
 from .thresholds import Steps, Thresholds
 
+DIMENSIONS = ("turns", "calls", "tokens", "input_tokens", "output_tokens", "money")
+"""What a budget of ours is kept in, beside time and ``calls:NAME`` for a tool."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of a run. None means: no limit of that kind; the defaults leave none of them open."""
+    """Limits of a run and its sub-agents, with the default of each. None means: no limit of its own in that dimension.
+
+    By default turns, calls, tokens and time are limited, so that no run is without an end.
+    """
 
     max_turns: int = 20
     finish_turns: int = 3
     """Turns after ``max_turns`` in which tools are off: one for the answer and one for each push-back."""
     max_calls: int | None = 1000
+    """Calls that run, of all tools."""
+    calls_per_tool: dict[str, int] = {}
+    """Calls of single tools, by name: ``{"search": 5}``. What goes beyond is not run, and the run goes on."""
     seconds: float | None = 1800.0
-    """Wall-clock time of the run: 30 minutes."""
+    """Wall-clock time without pauses: 30 minutes."""
+    working_seconds: float | None = None
+    """The same without waits for the model's provider (rate limits, breaker, back-off), its own and those of sub-agents
+    that its calls wait for."""
     tokens: int | None = 2_000_000
+    """Tokens of all requests and replies together."""
+    input_tokens: int | None = None
+    """Tokens of the requests, cached ones included."""
+    output_tokens: int | None = None
+    """Tokens of the replies, with what was thought in them."""
+    money: float | None = None
+    """What requests and calls cost, in the currency of the prices: US dollars, as a rule."""
+    unpriced: Literal["refuse", "allow"] = "refuse"
+    """Where money is limited, here or above, and the price of the model is not known: ``refuse`` ends the run before
+    its first request (reason ``unpriced``); ``allow`` lets it and its sub-agents go on, and the limit holds for what is
+    known."""
     reply_tokens: int = 4096
-    """Tokens of one reply (``max_tokens`` of a request); cut to what the budget has left."""
+    """Tokens of one turn's reply (``max_completion_tokens`` or ``max_tokens`` of the request); cut to what the budget
+    has left."""
     pushbacks: int = 2
     """How often an answer is sent back, for evidence, before the run ends."""
     empty_replies: int = 2
@@ -33,6 +57,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which a paused run is stopped."""
     parallel: int = 16
     """Calls of a run that run side by side."""
+
+    def amounts(self) -> dict[str, float | None]:
+        """The limits that a budget holds, by its dimensions; time is the run's own."""
+        return {
+            "turns": self.max_turns,
+            "calls": self.max_calls,
+            "tokens": self.tokens,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "money": self.money,
+            **{f"calls:{tool}": limit for tool, limit in self.calls_per_tool.items()},
+        }
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,8 +42,10 @@ from .messages import (
     Verdict,
 )
 from .model import CallDelta, TextDelta
+from .profiles import DIMENSIONS
 from .seams import Seams
 from .states import State
+from .stopwatch import Stopwatch, Timed
 from .threadsafe import FromThreads, check_cancel, check_pause, check_steer
 
 if TYPE_CHECKING:
@@ -133,8 +136,13 @@ class Run:
         self.wakes_at = float("inf")
         """When the supervisor looks at the run next of its own accord."""
         self._paused_at = 0.0
-        self._paused_for = 0.0
         self.began = seams.clock()
+        self._wall = Stopwatch(self.began)
+        """Time without pauses."""
+        self._working = Stopwatch(self.began)
+        """Time without pauses and waits for the model's provider."""
+        self.within_call = False
+        """A call of the parent waits for it."""
         self._changed: anyio.Event | None = None
         self._unpaused: anyio.Event | None = None
         self._done = anyio.Event()
@@ -208,6 +216,7 @@ class Run:
             "calls": self.ledger.ended,
             "spent": dict(self.budget.spent),
             "held": dict(self.budget.held),
+            "unknown": dict(self.budget.unknown),
             "limits": self.limits(),
             "agent_stands": self.actor.snapshot() if self.actor is not None else {},
             "watchdog": self.judge.scoreboard() if self.judge is not None else {},
@@ -217,9 +226,12 @@ class Run:
 
     def limits(self) -> dict[str, float | None]:
         """The limits that are in force, those inherited from a parent included. None: no limit."""
-        return {name: self.budget.limit(name) for name in ("turns", "calls", "tokens")} | {
-            "seconds": min((run.agent.limits.seconds for run in self._line() if run.agent.limits.seconds), default=None)
-        }
+        own = {name for budget in self.budget.path for name in budget.limits}
+        limits = {name: self.budget.limit(name) for name in (*DIMENSIONS, *sorted(own - {*DIMENSIONS}))}
+        for name in ("seconds", "working_seconds"):
+            given = [getattr(run.agent.limits, name) for run in self._line()]
+            limits[name] = min((limit for limit in given if limit is not None), default=None)
+        return limits
 
     # -- steer -------------------------------------------------------------------------------------------------------
 
@@ -247,6 +259,8 @@ class Run:
 
     def _pause(self, seconds: float) -> None:
         self._paused_at = self.seams.clock()
+        self._wall.hold("pause", self._paused_at)
+        self._stand_still("pause", True)
         self.paused_until = self._paused_at + seconds
         self._unpaused = anyio.Event()
         if self.state == "running":
@@ -260,7 +274,8 @@ class Run:
             return
         self._unpaused.set()
         self._unpaused = self.paused_until = self._held = None
-        self._paused_for += self.seams.clock() - self._paused_at
+        self._wall.release("pause", self.seams.clock())
+        self._stand_still("pause", False)
         if self.state in ("pausing", "paused"):
             self.move("running")
         self.log.append(Resumed, reason=reason)
@@ -392,25 +407,52 @@ class Run:
         """At the end: calls of the last reply that never came to the executor, or that it never came to."""
         self.refuse_calls(self.history.open_calls(), why)
 
-    def elapsed(self) -> float:
-        """Seconds of the run without its pauses."""
-        now = self.seams.clock()
-        pausing = now - self._paused_at if self._unpaused is not None else 0.0
-        return now - self.began - self._paused_for - pausing
+    def begin(self, now: float) -> None:
+        """Its time begins: it has left the queue."""
+        self.began = now
+        self._wall.restart(now)
+        self._working.restart(now)
 
-    def time_left(self) -> float | None:
-        """Seconds until the first of the time limits of this run and those above it; None without any."""
-        limits = [limit - run.elapsed() for run in self._line() if (limit := run.agent.limits.seconds) is not None]
-        return min(limits, default=None)
+    def waits(self, waiting: bool) -> None:
+        """Its agent waits for the provider (rate limit, breaker, back-off), or does so no more."""
+        self._stand_still("provider", waiting)
 
-    def time_share(self) -> float:
-        """The largest share of a time limit that is used up, over this run and those above it."""
-        return max((run.elapsed() / limit for run in self._line() if (limit := run.agent.limits.seconds)), default=0.0)
+    def working_seconds(self) -> float:
+        """Seconds without pauses and waits for the provider, its own or those of sub-agents that it waits for."""
+        return self._working.seconds(self.seams.clock())
+
+    def children_changed(self) -> None:
+        """While all sub-agents that calls of this run wait for stand still themselves, so does its working time."""
+        live = [child for child in self.children if child.within_call and child.outcome is None]
+        self._stand_still("children", bool(live) and not any(child._working.running for child in live))
+
+    def _stand_still(self, reason: str, still: bool) -> None:
+        before = self._working.running
+        (self._working.hold if still else self._working.release)(reason, self.seams.clock())
+        if self._working.running is not before:
+            self.notify()
+            if self.parent is not None:
+                self.parent.children_changed()
+
+    def times(self) -> list[Timed]:
+        """How the time limits of this run and those above it stand."""
+        now, found = self.seams.clock(), []
+        for run in self._line():
+            limits = run.agent.limits
+            if limits.seconds is not None:
+                found.append(Timed("time", run._wall.seconds(now), limits.seconds, True))
+            if limits.working_seconds is not None:
+                working = run._working
+                found.append(Timed("working_time", working.seconds(now), limits.working_seconds, working.running))
+        return found
+
+    def may_be_unpriced(self) -> bool:
+        """Whether it may go on without a known price under a limit of money: as it or a run above it says."""
+        return any(run.agent.limits.unpriced == "allow" for run in self._line())
 
     def deadline(self) -> float:
-        """The clock's time at which the run's time is up; infinity without a limit."""
-        left = self.time_left()
-        return float("inf") if left is None else self.seams.clock() + left
+        """The clock's time at which the run's wall time is up; infinity without a limit."""
+        return self.seams.clock() + min((one.left for one in self.times() if one.reason == "time"), default=math.inf)
 
     async def changed(self) -> None:
         """Wait for whatever happens next to the run."""
@@ -425,6 +467,8 @@ class Run:
     def finished(self, outcome: Outcome) -> None:
         self.outcome = outcome
         self.state = "ended"
+        if self.parent is not None:
+            self.parent.children_changed()
         self._done.set()
         for send in list(self._deltas):
             send.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Self
@@ -43,6 +43,8 @@ from .messages import (
     UserMessage,
 )
 from .monitor import LoopMonitor
+from .price import Price
+from .prices import Prices
 from .provider import Provider
 from .run import Ending, Run
 from .seams import Seams
@@ -70,8 +72,9 @@ class Supervisor:
     outcome; only an error of the block's own body leaves it.
 
     - ``max_runs``: runs side by side; further ones are queued, and can be cancelled there.
-    - ``budget``: the root of all runs' budgets.
+    - ``budget``: the root of all runs' budgets; every run draws from it. By default it has no limits.
     - ``detectors``, ``guards``: factories of more of them beside those of the entry points.
+    - ``prices``: of models, by name. Others are looked up in ``genai-prices``, if that is installed.
     - ``keep``: facts that a run's log keeps for late viewers.
     """
 
@@ -82,6 +85,7 @@ class Supervisor:
         budget: Budget | None = None,
         detectors: Iterable[Factory] = (),
         guards: Iterable[GuardFactory] = (),
+        prices: Mapping[str, Price] | None = None,
         wording: Wording | None = None,
         seams: Seams | None = None,
         keep: int = KEEP,
@@ -93,6 +97,7 @@ class Supervisor:
         self.seams = seams or Seams()
         self.wording = wording or Wording()
         self.budget = budget or Budget()
+        self._prices = Prices(prices or {}, self.seams)
         self.runs: dict[str, Run] = {}
         """The runs that have not ended, by id."""
         self._detectors = (*detectors, *(plugins.load_detectors() if plugged else ()))
@@ -132,8 +137,8 @@ class Supervisor:
 
         ``history`` goes on with an earlier conversation (``Outcome.history``), also one that was stopped. With a
         ``parent`` the run is its sub-agent: it draws from the parent's limits and is cancelled with it. ``budget`` is
-        shared with whoever else holds it. ``mode`` (``observe``, ``nudge``, ``enforce``) and ``attended`` set aside
-        what the agent's profile says of them, for this run; the mode for its sub-agents too.
+        one more to draw from, shared with whoever else holds it. ``mode`` (``observe``, ``nudge``, ``enforce``) and
+        ``attended`` set aside what the agent's profile says of them, for this run; the mode for its sub-agents too.
 
         Raises :class:`SupervisorClosed`, or :class:`SpawnRefused` for a sub-agent too deep or too many.
         """
@@ -145,15 +150,16 @@ class Supervisor:
             self._check_spawn(parent)
             if parent.executor is not None:
                 parent.executor.take_grips()
-        limits = agent.limits
-        above = parent.budget if parent is not None else budget or self.budget
+        above = [parent.budget if parent is not None else self.budget]
+        if budget is not None:
+            above.insert(0, budget)
         run = Run(
             self,
             agent,
             task,
             run_id=self.seams.new_id("r"),
             seams=self.seams,
-            budget=above.child(turns=limits.max_turns, calls=limits.max_calls, tokens=limits.tokens),
+            budget=Budget(*above, **agent.limits.amounts()),
             parent=parent,
             history=history,
             keep=self._keep,
@@ -167,7 +173,9 @@ class Supervisor:
             (self._inside.add if len(self._inside) < self._max_runs else self._queue.append)(run)
         self._tasks.start_soon(self._drive, run, name=f"run {run.id}")
         if parent is not None:
+            run.within_call = bool(_call_of(parent))
             parent.children.append(run)
+            parent.children_changed()
             parent.root.descendants += 1
             run.log.attach(run.work)
             parent.log.append(
@@ -248,7 +256,7 @@ class Supervisor:
         agent, log = run.agent, run.log
         profile = agent.profile
         log.begin()
-        run.began = log.began
+        run.begin(log.began)
         run.move("running")
         judge = run.judge = Judge(
             profile.thresholds,
@@ -280,6 +288,7 @@ class Supervisor:
             run.evidence,
             budget=run.budget,
             provider=self._provider_of(agent),
+            prices=self._prices,
             wording=self.wording,
         )
         log.append(
@@ -348,15 +357,16 @@ class Supervisor:
         clock, executor = self.seams.clock, run.executor
         assert executor is not None
         while run.ending is None:
-            now = clock()
-            if (left := run.time_left()) is not None and left <= 0:
-                run.end(Ending("stopped", "time"))
+            now, times = clock(), run.times()
+            if (up := next((one.reason for one in times if one.left <= 0), None)) is not None:
+                run.end(Ending("stopped", up))
             elif run.after_turn_by is not None and now >= run.after_turn_by:
                 run.end(Ending("cancelled", run.stopping_after_turn or "cancelled"))
             elif run.paused_until is not None and now >= run.paused_until:
                 run.pause_expired()
             else:
-                dues = [left, *(due - now for due in (run.after_turn_by, run.paused_until) if due is not None)]
+                dues: list[float | None] = [one.left for one in times if one.running]
+                dues += [due - now for due in (run.after_turn_by, run.paused_until) if due is not None]
                 dues.append(executor.overdue(now))
                 wait = min((watchdog.due(), *(due for due in dues if due is not None)))
                 run.wakes_at = now + wait

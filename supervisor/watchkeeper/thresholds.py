@@ -99,7 +99,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens likewise. Off: each turn pays for the whole conversation anew, so long good runs use millions, and the
     budget, which looks before each request, is the better limit."""
     volume_spend: float | None = None
-    """Money likewise (the budget's dimension ``spend``). Off: what is much depends on the task, not on the run."""
+    """Money likewise (the budget's dimension ``money``). Off: what is much depends on the task, not on the run."""
     volume_rate: int | None = None
     """Calls within a minute. Off: a fan-out of a thousand reads is one honest second."""
     volume_depth: int | None = None

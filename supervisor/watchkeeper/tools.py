@@ -26,6 +26,10 @@ EVERYTHING = ""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+Cost = float | Mapping[str, float]
+"""A number of ``money``, or amounts by dimension of the budget."""
+NO_COST: Mapping[str, float] = {}
+
 
 class Effect(msgspec.Struct, frozen=True):
     """What a call may touch: names of resources, as paths. A prefix conflicts with what is under it.
@@ -86,6 +90,7 @@ class Tool:
         result_key: Callable[[str], str] | str | Iterable[str] | None = None,
         max_output: int = DEFAULT_MAX_OUTPUT,
         hint: str | None = None,
+        cost: Cost | Callable[..., Cost] | None = None,
     ) -> None:
         if not callable(function):
             raise ConfigurationError(f"{function!r} cannot be made a tool: @tool takes a function")
@@ -114,6 +119,11 @@ class Tool:
         self.dangerous = dangerous
         self.max_output = max_output
         self.hint = hint
+        self._cost_of = cost if callable(cost) else None
+        try:
+            self._cost = NO_COST if cost is None or callable(cost) else _amounts(cost)
+        except ValueError as error:
+            raise ConfigurationError(f"tool {self.name!r}: {error}") from None
         self.arguments_type, self.fields = _arguments_type(function, self.name)
         self.loop_key = _names(loop_key)
         for field in self.loop_key or ():
@@ -128,8 +138,8 @@ class Tool:
 
     @property
     def asks_arguments(self) -> bool:
-        """The effect of a call depends on its arguments."""
-        return self._effect_of is not None
+        """The effect or the cost of a call depends on its arguments."""
+        return self._effect_of is not None or self._cost_of is not None
 
     @property
     def only_reads(self) -> bool:
@@ -145,6 +155,17 @@ class Tool:
         except (Exception, SystemExit, GeneratorExit):
             return WRITES
         return effect if isinstance(effect, Effect) else WRITES
+
+    def cost_of(self, arguments: Mapping[str, Any]) -> Mapping[str, float]:
+        """What one attempt at a call costs, by dimension. Raises ``ValueError`` if its function raises or answers
+        nonsense."""
+        if self._cost_of is None:
+            return self._cost
+        try:
+            cost = self._cost_of(**arguments)
+        except (Exception, SystemExit, GeneratorExit) as error:
+            raise ValueError(f"its cost function raised {type(error).__name__}") from error
+        return _amounts(cost)
 
     def spec(self) -> dict[str, Any]:
         """The tool as the model sees it: ``{"name", "description", "parameters"}``, parameters as a JSON schema."""
@@ -171,6 +192,7 @@ def tool(
     result_key: Callable[[str], str] | str | Iterable[str] | None = ...,
     max_output: int = ...,
     hint: str | None = ...,
+    cost: Cost | Callable[..., Cost] | None = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> Any:
     """Make a tool of an async function (runs on the event loop) or a plain one (runs in a thread).
@@ -188,12 +210,24 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
       same.
     - ``max_output``: characters that the model sees.
     - ``hint``: what the model should do next when a call fails.
+    - ``cost``: what one attempt at a call takes from the budget: a number (of ``money``), amounts by dimension such as
+      ``{"money": 0.01, "searches": 1}``, or a function of the arguments that returns one of these. It is held before
+      the call and settled after; a call that does not run costs nothing, and one whose cost is not there is not run.
 
     Raises :class:`ConfigurationError` if the signature cannot be turned into a schema.
     """
     if function is not None:
         return Tool(function)
     return lambda f: Tool(f, **declarations)
+
+
+def _amounts(cost: object) -> Mapping[str, float]:
+    amounts = cost if isinstance(cost, Mapping) else {"money": cost}
+    for name, amount in amounts.items():
+        real = isinstance(amount, (int, float)) and not isinstance(amount, bool) and 0 <= amount < math.inf
+        if not (real and isinstance(name, str)):
+            raise ValueError(f"a cost is a number of 0 or more, or such numbers by dimension, not {cost!r}"[:200])
+    return dict(amounts)
 
 
 def _names(names: str | Iterable[str] | None) -> tuple[str, ...] | None:

@@ -133,13 +133,14 @@ def _detail(run: Run, ending: Ending) -> str:
 def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
     actor, records = run.actor, run.ledger.records()
     turns = actor.turns if actor is not None else 0
-    started = sum(1 for entry in run.ledger.entries.values() if entry.started)
     cancelled_fact = run.cancel_fact
     return Outcome(
         run=run.id,
         status=ending.status,
         reason=ending.reason,
-        message=run.supervisor.wording.outcome(ending.status, ending.reason, turns, started, _detail(run, ending)),
+        message=run.supervisor.wording.outcome(
+            ending.status, ending.reason, turns, run.ledger.by_tool, _detail(run, ending)
+        ),
         answer=ending.answer,
         forced=ending.forced,
         partial=actor.last_text or None if actor is not None and ending.answer is None else None,
@@ -156,8 +157,10 @@ def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
         turns=turns,
         usage=actor.usage if actor is not None else Usage(),
         spent=dict(run.budget.spent),
+        unknown=dict(run.budget.unknown),
         history=run.history.messages(),
         cause=ending.cause,
         seconds=run.seams.clock() - run.began,
+        working_seconds=run.working_seconds(),
         cancel_seconds=cancel_seconds,
     )

@@ -6,7 +6,7 @@ Each message for the model is made of three parts: what happened, what is known,
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +17,8 @@ KNOWN = 1500
 """Characters of an earlier result that are shown again."""
 NAME = 80
 """Characters of a name, whoever has made it up."""
+MOST_USED = 5
+"""Tools that are named with what they were called for."""
 LISTED = 64
 """Names in a list."""
 
@@ -126,15 +128,15 @@ class Wording:
 
     def too_many_calls(self, limit: int, what: str) -> Told:
         return Told(
-            f"This call was not run: the limit of {limit} calls {bounded(what, NAME)} is reached.",
+            f"This call was not run: the limit of {_count(limit, 'call')} {bounded(what, NAME)} is reached.",
             "The calls before it were run; their results stand.",
             "Answer from what is known, or ask for what matters most first.",
         )
 
     def budget_short(self, dimension: str, wanted: float, left: float) -> Told:
         return Told(
-            f"This call was not run: it costs {wanted:g} {named(dimension)} and {left:g} are left.",
-            "The budget is shared by the whole run and cannot be raised from within.",
+            f"This call was not run: its cost in {named(dimension)} is {wanted:g}, and {left:g} is left.",
+            "The calls before it were run; the budget is the whole run's and cannot be raised from within.",
             "Choose something cheaper, or answer from what is known.",
         )
 
@@ -231,26 +233,51 @@ class Wording:
             "answer from what is known, saying what is missing."
         )
 
-    def last_turns(self, left: int) -> Told:
+    def limit_near(self, dimension: str, share: float, left: float, turns: int, calls: Mapping[str, int]) -> Told:
+        """``dimension``: of the budget, or ``time`` or ``working_time``, in seconds."""
+        seconds = " seconds" if dimension in ("time", "working_time") else ""
+        amount = f"{left:,.0f}" if left >= 100 else f"{left:.3g}"
+        known = f"So far: {self.done(turns, calls)}. Left: {amount}{seconds}"
+        if dimension not in _ENDING:
+            return Told(
+                f"This run has used up {share:.0%} of its {_of_run(dimension)}.",
+                f"{known}; calls that would take more will not be run.",
+                "Keep the rest for what matters most.",
+            )
         return Told(
-            f"The limit of this run is near: {_count(left, 'turn')} with tools left.",
-            "After that tools are off.",
-            "Do what matters most now, then answer.",
+            f"This run has used up {share:.0%} of its {_of_run(dimension)}.",
+            f"{known}; then tools go off, and one last answer is asked for.",
+            "Converge: finish what matters most, then answer.",
         )
 
-    def answer_now(self, why: str) -> Told:
+    def answer_now(self, reason: str, tools_off: bool, turns: int, calls: Mapping[str, int]) -> Told:
+        """``reason``: the dimension that is used up or nearly so, or ``thoughts``."""
+        if reason == "thoughts":
+            why = "You have been thinking the same again and again"
+        else:
+            nearly = "" if reason in ("turns", "calls") else "nearly "
+            why = f"This run has {nearly}used up its {_of_run(reason)}"
+        done = self.done(turns, calls)
+        if not tools_off:
+            return Told(
+                f"{why}, and your answer still needs evidence.",
+                f"So far: {done}. Very little more can be done.",
+                "Make only the calls that your answer has to rest on, then give it, and say what is not done.",
+            )
         return Told(
-            f"{bounded(why, 300)}; tools are off from now on.",
-            "What you know so far is all there will be.",
+            f"{why}; tools are off from now on.",
+            f"So far: {done}. That is all there will be.",
             "Give your best answer now in plain text. Say what is done, what is not, and what you are not sure of.",
         )
 
-    def budget_reminder(self, dimension: str, share: float) -> Told:
-        return Told(
-            f"{share:.0%} of the run's {named(dimension)} are used up.",
-            "When they are gone the run ends.",
-            "Converge: finish what matters most and answer.",
-        )
+    def done(self, turns: int, calls: Mapping[str, int]) -> str:
+        """What a run has done: its turns, and the calls that were started, by tool."""
+        told = f"{_count(turns, 'turn')} and {_count(sum(calls.values()), 'tool call')}"
+        most = sorted(calls.items(), key=lambda item: -item[1])
+        named_calls = [f"{named(tool)} {number:,}" for tool, number in most[:MOST_USED]]
+        if len(most) > MOST_USED:
+            named_calls.append(f"others {sum(number for _, number in most[MOST_USED:]):,}")
+        return f"{told} ({', '.join(named_calls)})" if calls else told
 
     def no_evidence(self, missing: Sequence[str], any_of: Collection[str], stale: Collection[str]) -> Told:
         parts = []
@@ -323,11 +350,29 @@ class Wording:
     def nobody_came(self, seconds: float) -> str:
         return f"It was paused for a person, and nobody resumed it within {_count(round(seconds), 'second')}."
 
-    def outcome(self, status: str, reason: str, turns: int, calls: int, detail: str = "") -> str:
-        done = f"{_count(turns, 'turn')} and {_count(calls, 'tool call')}"
+    def outcome(self, status: str, reason: str, turns: int, calls: Mapping[str, int], detail: str = "") -> str:
+        done = self.done(turns, calls)
         sentence = _SENTENCES.get((status, reason)) or _SENTENCES.get((status, ""), "The run ended ({reason}).")
         text = sentence.format(reason=reason) + f" It took {done}; everything done so far is kept."
         return f"{text} {detail}".strip()
+
+
+_ENDING: dict[str, str] = {
+    "turns": "turns",
+    "calls": "tool calls",
+    "tokens": "tokens",
+    "input_tokens": "input tokens",
+    "output_tokens": "output tokens",
+    "money": "money",
+    "time": "time",
+    "working_time": "working time",
+}
+"""The dimensions that end a run when they are used up, in words; of others only what takes them is not run."""
+
+
+def _of_run(dimension: str) -> str:
+    kind, _, tool = dimension.partition(":")
+    return _ENDING.get(dimension) or (f"calls of {named(tool)}" if kind == "calls" else named(dimension))
 
 
 _SENTENCES: dict[tuple[str, str], str] = {
@@ -335,7 +380,15 @@ _SENTENCES: dict[tuple[str, str], str] = {
     ("stopped", "turns"): "The run reached its limit of turns without an answer.",
     ("stopped", "calls"): "The run reached its limit of tool calls.",
     ("stopped", "time"): "The run reached its time limit.",
+    ("stopped", "working_time"): "The run reached its limit of working time.",
     ("stopped", "tokens"): "The run used up its tokens.",
+    ("stopped", "input_tokens"): "The run used up its input tokens.",
+    ("stopped", "output_tokens"): "The run used up its output tokens.",
+    ("stopped", "money"): "The run used up its money.",
+    ("stopped", "unpriced"): (
+        "The run has a limit of money and the price of its model is not known, so nothing was asked. Say what it costs "
+        '(prices=…), or allow it with Limits(unpriced="allow").'
+    ),
     ("stopped", "overrun"): "A reply cost more than was set aside for it, and the budget could not bear it.",
     ("stopped", "loop"): "The run was stopped because it went round in circles.",
     ("stopped", "tool_failing"): "The run was stopped because a tool kept failing.",

@@ -29,6 +29,8 @@ from watchkeeper.messages import (
     Nudged,
     Outcome,
     Result,
+    RunStarted,
+    Settled,
     Unknown,
     encode_event,
 )
@@ -176,6 +178,15 @@ class TestBoard:
         assert lines[1:3] == ["  ▸ read n=1  1.00 s", "  ▸ read n=2  0.50 s"]
         board.observe(ended(fact, 1, 1.0, 1.0))
         assert not any("n=1" in line for line in board.lines(1.0))
+
+    def test_shows_what_it_cost_so_far_if_that_is_known(self) -> None:
+        fact, board = Facts(), Board()
+        board.observe(fact(Settled, 0.0, amounts={"tokens": 500.0}, held="h1", unknown=("money",)))
+        assert "cost" not in board.lines(1.0)[-1]
+        board.observe(fact(Settled, 0.5, amounts={"tokens": 700.0, "money": 0.0125}, held="h2"))
+        assert board.lines(1.0)[-1].endswith("tokens 1,200  ·  cost 0.0125")
+        board.observe(fact(RunStarted, 0.6, agent="a", task="t", limits={"money": 2.0}))
+        assert board.lines(1.0)[-1].endswith("cost 0.0125 of 2")
 
 
 class TestViews:

@@ -85,6 +85,9 @@ def test_what_recordings_cannot_show_is_named() -> None:
         ('base = "wild"', "base must be one of default, "),
         ("base = 1", "base must be one of default, "),
         ('refuse_equal = "never"', "refuse_equal must be a whole number or \"off\", not 'never'"),
+        ("[limits]\ncalls_per_tool = 3", "limits.calls_per_tool must be a table of whole numbers, such as"),
+        ("[limits.calls_per_tool]\nsearch = -1", "limits.calls_per_tool.search must be at least 0, not -1"),
+        ("[limits]\nunpriced = 3", 'limits.unpriced must be one of "refuse", "allow", not 3'),
         ("refuse_equal = 2.5", "refuse_equal must be a whole number"),
         ("refuse_equal = true", "refuse_equal must be a whole number"),
         ("refuse_equal = 0", "refuse_equal must be more than 0"),
@@ -141,3 +144,9 @@ def test_broken_files_are_one_line(content: bytes, told: str, tmp_path: Path) ->
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="No such file"):
         read_policy(tmp_path / "nowhere.toml")
+
+
+def test_limits_of_single_tools_and_of_money() -> None:
+    policy = policy_of({"limits": {"calls_per_tool": {"search": 5}, "money": 0.5, "unpriced": "allow"}})
+    limits = policy.profile.limits
+    assert (limits.calls_per_tool, limits.money, limits.unpriced) == ({"search": 5}, 0.5, "allow")

@@ -167,6 +167,25 @@ def test_options_reach_the_server() -> None:
     assert body["messages"][1]["content"] == "Do it."
 
 
+def test_a_price_and_a_limit_of_money(capsys: pytest.CaptureFixture[str]) -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100, "prompt_tokens_details": {"cached_tokens": 500}}
+    assert run_against([Say("Done.", usage=usage)], "--price", "2,10,1", "--money", "5") == 0
+    assert "cost 0.0025," in capsys.readouterr().out
+    assert run_against([Say("Done.")]) == 0
+    assert "cost unknown," in capsys.readouterr().out
+    with served([]) as server:
+        assert main(at(server, "--money", "5")) == 3
+        assert server.requests == []
+    assert "stopped (unpriced)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("price", ["1", "1,2,3,4", "a,b", "1,-2", ""])
+def test_a_price_that_is_none(price: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with served([]) as server:
+        assert main(at(server, "--price", price)) == 2
+    assert "it takes money per million tokens, such as 1.25,10" in capsys.readouterr().err
+
+
 def test_the_task_may_come_from_standard_input() -> None:
     with served([Say("Done.")]) as server:
         command = [*PROGRAM, *at(server)]

@@ -92,7 +92,8 @@ def test_own_logs_have_times_tokens_and_spend(tmp_path: Path, capsys: pytest.Cap
     capsys.readouterr()
     row, total = stats(capsys, file)
     settled = [event for line in file.read_bytes().splitlines() if isinstance(event := decode_event(line), Settled)]
-    assert row["spend"] == total["spend"] == {"tokens": sum(event.amounts["tokens"] for event in settled)}
+    names = ("tokens", "input_tokens", "output_tokens")
+    assert row["spend"] == total["spend"] == {name: sum(event.amounts[name] for event in settled) for name in names}
     assert row["tokens"] > 1000
     assert (row["model"], row["outcome"]) == ("m", "stopped")
     assert row["by_tool"] == {"read_file": row["calls"]}

@@ -115,9 +115,9 @@ def test_a_child_of_an_older_file_reports_tokens_only() -> None:
 
 def test_tokens_and_money() -> None:
     facts = Facts(volume_tokens=1000, volume_spend=2.0)
-    assert facts.settle(tokens=900, spend=1.5) == []
-    assert facts.settle(tokens=200, spend=0.1) == ["nudge"]
-    assert facts.settle(tokens=1, spend=1.0) == ["nudge"]
+    assert facts.settle(tokens=900, money=1.5) == []
+    assert facts.settle(tokens=200, money=0.1) == ["nudge"]
+    assert facts.settle(tokens=1, money=1.0) == ["nudge"]
     assert [finding.subject for finding in facts.findings] == ["tokens", "spend"]
 
 

@@ -31,7 +31,7 @@ def looping() -> ScriptedModel:
 
 async def test_budg_01_five_ask_for_what_is_left_for_one() -> None:
     root = Budget(money=10.0)
-    root.spend("money", 9.9)
+    assert root.take({"money": 9.9}) is None
     holds: list[Hold | Short] = []
 
     async def ask() -> None:
@@ -104,7 +104,8 @@ async def test_budg_05_no_limit_of_ones_own_means_the_one_above() -> None:
         below = await ended(run.children[0])
     (started,) = below.of(RunStarted)
     assert (started.limits["tokens"], started.limits["calls"]) == (50_000, 7)
-    assert run.limits() == {"turns": 20, "calls": 7, "tokens": 50_000, "seconds": 100}
+    limited = {name: limit for name, limit in run.limits().items() if limit is not None}
+    assert limited == {"turns": 20, "calls": 7, "tokens": 50_000, "seconds": 100}
     alone = await play(
         Agent(looping(), [look], limits=Limits(tokens=None, max_turns=10**6)), budget=Budget(tokens=9_000)
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
 
 from ..agent import Agent
+from ..allowance import Allowance
 from ..asking import ask
 from ..budget import Budget, Hold, Short
 from ..decisions import Act, Answer, End, Push, Situation, Tries, decide
@@ -32,23 +34,21 @@ from ..messages import (
     UserMessage,
 )
 from ..model import ModelError, Reply, Request
+from ..prices import Prices
 from ..provider import Provider
 from ..retry import Again, GivingUp, retrying
+from ..stopwatch import Timed
 from .executor import Batch
 
 if TYPE_CHECKING:
     from ..run import Run
     from ..wording import Wording
 
-LEAST_REPLY = 16
-"""Tokens of a reply below which asking makes no sense: the budget counts as used up."""
 PER_MESSAGE = 8
 """Tokens that a chat template adds to a message, at most."""
 TOKENS_PER_CHARACTER = 0.4
 """Estimate of the first request; later ones use what the server counted."""
 MARGIN = 1.15
-MAX_USAGE = 10**9
-"""Tokens of one reply above which a report is not believed."""
 
 
 class AgentActor:
@@ -63,6 +63,7 @@ class AgentActor:
         *,
         budget: Budget,
         provider: Provider,
+        prices: Prices,
         wording: Wording,
     ) -> None:
         self._run = run
@@ -72,6 +73,8 @@ class AgentActor:
         self._evidence = evidence
         self._budget = budget
         self._provider = provider
+        self._prices = prices
+        self._allowance = Allowance(budget, agent.limits.reply_tokens)
         self._wording = wording
         self._specs = tuple(tool.spec() for tool in agent.tools.values())
         self._spec_characters = len(repr(self._specs)) + len(agent.instructions)
@@ -90,6 +93,7 @@ class AgentActor:
 
     async def run(self, batches: anyio.abc.ObjectSendStream[Batch]) -> Answer | End:
         """Work until there is an answer or an end. Nothing is lost on cancellation: all that counts is in the log."""
+        self._allowance.price = await self._prices.of(self._agent.model)
         while True:
             await self._run.gate()
             # The one barrier: all facts so far are judged before the next turn begins.
@@ -134,16 +138,19 @@ class AgentActor:
             return End("cancelled", self._run.stopping_after_turn)
         agent, budget = self._agent, self._budget
         fired: dict[str, str] = {}
-        remaining = self._run.time_left()
-        if remaining is not None and remaining <= 0:
-            return End("stopped", "time")
+        times = self._run.times()
+        up = next((one.reason for one in times if one.left <= 0), None)
+        if up is not None:
+            return End("stopped", up)
         left = budget.left("turns")
+        if left is not None and left < 1 and not self.turns:
+            return self._limit("turns")  # the finish window is for work that has begun
         over = self._over_limit()
         if over:
             fired["budget"] = over
         if left is not None and left < 1:
             fired["finish"] = "turns"
-        elif near := self._nearly_used():
+        elif near := self._nearly_used(times):
             fired["finish"] = near
         elif agent.profile.thought_force is not None and self._thoughts.count >= agent.profile.thought_force:
             fired["finish"] = "thoughts"
@@ -152,18 +159,21 @@ class AgentActor:
             self._finishing = reason
             if not self._finish_left or (reason == "calls" and agent.profile.on_limit == "hand_over"):
                 return self._limit(reason)
-            self._log.append(Reminded, text=self._wording.answer_now(_WHY[reason]).text, about=f"finish_{reason}")
         elif self._finishing is not None and not self._finish_left:
             return self._limit(self._finishing)
-        if self._finishing is not None:
-            self._finish_left -= 1
-        else:
-            self._remind(left)
-            budget.spend("turns", 1)
-        self.turns += 1
-        self._log.turn += 1
         # Answers without evidence are worse than late ones: while it is missing, tools stay on until the limit itself.
         tools_off = self._finishing is not None and (over is not None or not self._evidence.missing())
+        if self._finishing is not None:
+            if "finish" not in self._reminded:
+                self._reminded.add("finish")
+                told = self._wording.answer_now(self._finishing, tools_off, self.turns, self._run.ledger.by_tool)
+                self._log.append(Reminded, text=told.text, about=f"finish_{self._finishing}")
+            self._finish_left -= 1
+        else:
+            self._remind(times)
+            budget.take({"turns": 1})
+        self.turns += 1
+        self._log.turn += 1
         self._log.append(
             TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0
         )
@@ -191,30 +201,25 @@ class AgentActor:
             return "calls"
         return None
 
-    def _nearly_used(self) -> str | None:
+    def _nearly_used(self, times: Sequence[Timed]) -> str | None:
+        """A dimension of which no more is left than a last answer should have."""
         at = self._agent.profile.finish_at
         if at >= 1:
             return None
-        return next((name for name, share in self._shares() if share >= at), None)
+        return self._allowance.nearly_used(at, times, self._estimate() if self.turns else 0)
 
-    def _shares(self) -> list[tuple[str, float]]:
-        return [("tokens", self._budget.share("tokens")), ("time", self._run.time_share())]
-
-    def _remind(self, left: float | None) -> None:
+    def _remind(self, times: Sequence[Timed]) -> None:
         at, alert = self._agent.profile.remind_at, self._agent.profile.thought_alert
         if alert is not None and self._thoughts.count < alert:
             self._reminded.discard("thoughts")
         elif alert is not None and "thoughts" not in self._reminded:
             self._reminded.add("thoughts")
             self._log.append(Reminded, text=self._wording.thoughts(self._thoughts.count).text, about="thoughts")
-        for name, share in self._shares():
+        for name, share, left in self._allowance.uses(times):
             if share >= at and name not in self._reminded:
                 self._reminded.add(name)
-                self._log.append(Reminded, text=self._wording.budget_reminder(name, share).text, about=name)
-        share = self._budget.share("turns")
-        if left is not None and share >= at and "turns" not in self._reminded and self._agent.limits.max_turns > 3:
-            self._reminded.add("turns")
-            self._log.append(Reminded, text=self._wording.last_turns(int(left)).text, about="turns")
+                told = self._wording.limit_near(name, share, left, self.turns, self._run.ledger.by_tool)
+                self._log.append(Reminded, text=told.text, about=name)
 
     # -- ask ---------------------------------------------------------------------------------------------------------
 
@@ -244,7 +249,10 @@ class AgentActor:
         deadline = self._run.deadline()
 
         async def attempt(number: int) -> Reply | End:
-            ticket = await self._wait_for_provider(deadline)
+            try:
+                ticket = await self._wait_for_provider(deadline)
+            finally:
+                self._run.waits(False)
             estimate = self._estimate()
             hold = self._hold(estimate)
             if isinstance(hold, End):
@@ -252,7 +260,7 @@ class AgentActor:
                 return hold
             began = self._run.seams.clock()
             try:
-                max_tokens = int(hold.amounts["tokens"]) - estimate
+                max_tokens = int(hold.amounts["output_tokens"])
                 request = self._request(tools_off, max_tokens)
                 log.append(
                     ModelRequested,
@@ -322,6 +330,7 @@ class AgentActor:
         while (wait := self._provider.admit(clock())) > 0:
             if clock() + wait >= deadline:
                 raise GivingUp(ModelError("overloaded", f"the provider is not to be asked for another {wait:.0f} s"))
+            self._run.waits(True)
             await anyio.sleep(wait)
         return self._provider.ticket
 
@@ -331,13 +340,9 @@ class AgentActor:
             self._provider.succeeded(self._run.seams.clock())
 
     def _hold(self, estimate: int) -> Hold | End:
-        left = self._budget.left("tokens")
-        reply = self._agent.limits.reply_tokens
-        if left is not None:
-            reply = min(reply, int(left) - estimate)
-            if reply < LEAST_REPLY:
-                return End("stopped", "tokens")
-        hold = self._budget.hold({"tokens": estimate + reply})
+        if self._allowance.unpriced and not self._run.may_be_unpriced():
+            return End("stopped", "unpriced")
+        hold = self._allowance.hold(estimate)
         if isinstance(hold, Short):
             return End("stopped", hold.dimension)
         self._log.append(Held, amounts=hold.amounts, held=hold.id)
@@ -350,23 +355,19 @@ class AgentActor:
             self._charge(self._open_hold, None)
 
     def _charge(self, hold: Hold, usage: Usage | None) -> dict[str, float]:
-        """Settle a hold: at what was used, or in full where nobody says what was. Once: a late reply costs no more."""
+        """Settle a hold, once: a late reply costs no more. Returns what it took beyond a limit."""
         if not hold.open:
             return {}
         self._open_hold = None
-        if usage is not None and not 0 <= min(usage.input_tokens, usage.output_tokens) <= usage.total < MAX_USAGE:
-            usage = None  # what cannot be is not a report
-        estimated = usage is None or not usage.total or usage.estimated
-        spent = hold.amounts["tokens"] if usage is None or not usage.total else float(usage.total)
-        over = self._budget.settle(hold, {"tokens": spent})
-        self._log.append(Settled, amounts={"tokens": spent}, held=hold.id, estimated=estimated)
+        used, amounts, over, unknown = self._allowance.settle(hold, usage)
+        self._log.append(Settled, amounts=amounts, held=hold.id, estimated=used.estimated, unknown=unknown)
         seen = self.usage
         self.usage = Usage(
-            seen.input_tokens + (usage.input_tokens if usage and not estimated else int(spent)),
-            seen.output_tokens + (usage.output_tokens if usage and not estimated else 0),
-            seen.cached_tokens + (usage.cached_tokens if usage else 0),
-            seen.reasoning_tokens + (usage.reasoning_tokens if usage else 0),
-            seen.estimated or estimated,
+            seen.input_tokens + used.input_tokens,
+            seen.output_tokens + used.output_tokens,
+            seen.cached_tokens + used.cached_tokens,
+            seen.reasoning_tokens + used.reasoning_tokens,
+            seen.estimated or used.estimated,
         )
         return over
 
@@ -377,6 +378,7 @@ class AgentActor:
             self._density = min(max(usage.input_tokens / characters, 0.05), 4.0)
 
     def _retried(self, number: int, error: Exception, wait: float) -> None:
+        self._run.waits(True)
         kind = error.kind if isinstance(error, ModelError) else "unknown"
         self._log.append(ModelRetried, attempt=number, error=kind, wait=wait, detail=str(error)[:500])
 
@@ -419,12 +421,3 @@ class AgentActor:
             "pushed_back": self._tries.pushed,
             "evidence_missing": bool(self._evidence.missing()),
         }
-
-
-_WHY = {
-    "turns": "The turns of this run are used up",
-    "calls": "The tool calls of this run are used up",
-    "tokens": "The tokens of this run are nearly used up",
-    "time": "The time of this run is nearly up",
-    "thoughts": "You have been thinking the same again and again",
-}

@@ -17,6 +17,7 @@ import msgspec
 from .. import failures, outputs, reports
 from ..admission import Admission, Slot
 from ..arguments import MAX_CHARACTERS
+from ..budget import Hold, Short
 from ..current import HERE, Here
 from ..errors import Transient
 from ..fingerprint import call_key, result_key
@@ -29,7 +30,9 @@ from ..messages import (
     CallProposed,
     CallStarted,
     EvidenceFound,
+    Held,
     Result,
+    Settled,
 )
 from ..planner import Plan, is_shared
 from ..results import Results, Settlement
@@ -80,8 +83,7 @@ class Executor:
         self._run = run
         self._log = run.log
         self._clock = run.seams.clock
-        self._admission = Admission(tools, guards, wording, writers_alone=writers_alone)
-        self._budget = budget
+        self._admission = Admission(tools, guards, wording, budget, writers_alone=writers_alone)
         self._locks = locks
         self._threads = threads
         self._tasks = tasks
@@ -207,8 +209,6 @@ class Executor:
         slots: list[Slot] = []
         planned: list[Slot] = []
         same: dict[str, tuple[Slot, tuple[int, ...]]] = {}
-        left = self._budget.left("calls")
-        admitted = 0
         for call in batch.calls:
             self._log.append(
                 CallProposed,
@@ -217,17 +217,15 @@ class Executor:
                 tool=call.tool,
                 arguments=call.arguments[:MAX_CHARACTERS],
             )
-            over = int(self._budget.limit("calls") or 0) if left is not None and admitted + 1 > left else None
-            slot, result = self._admission.consider(
-                call, self._log.turn, self._clock(), tools_off=batch.tools_off, over_limit=over
-            )
+            slot, result = self._admission.consider(call, self._log.turn, self._clock(), tools_off=batch.tools_off)
             if result is not None:
                 self._answer(call, result, slot)
-                if over is not None and result.by == "calls":
+                if result.by == "calls":
                     self._run.calls_over_limit = True
                 continue
             assert slot is not None
-            admitted += 1
+            if slot.hold is not None:
+                self._log.append(Held, slot=call.slot, amounts=slot.hold.amounts, held=slot.hold.id)
             slots.append(slot)
             self._open[call.id] = slot
             effect = slot.effect
@@ -257,8 +255,6 @@ class Executor:
                 waits_for=tuple(planned[number].slot for number in waits) if waits else (),
                 repaired=slot.repaired,
             )
-        if admitted:
-            self._budget.spend("calls", admitted)
         return slots
 
     def _answer(self, call: Call, result: Result, slot: Slot | None) -> None:
@@ -433,6 +429,8 @@ class Executor:
             if pending:
                 first = pending.pop()
                 raise Again(first, first.retry_after)
+            if slot.hold is not None and not self._hold_again(slot, slot.hold):
+                raise GivingUp(failure)
             tries = number
             try:
                 return await self._attempt(slot, scope, number)
@@ -494,6 +492,8 @@ class Executor:
         same = settlement.same
         if not same and slot.tool.result_key is not None:
             same = result_key(result.content, slot.tool)
+        if slot.hold is not None:
+            self._pay(slot, slot.hold, slot.started is not None and result.kind != "not_run")
         self._log.append(
             CallEnded,
             slot=slot.slot,
@@ -518,6 +518,21 @@ class Executor:
             self._spawn()
         if not self._open:
             self._all_settled()
+
+    def _pay(self, slot: Slot, hold: Hold, ran: bool) -> None:
+        """The cost of an attempt that ran, whatever came of it; nothing for one that did not."""
+        spent = hold.amounts if ran else {}
+        hold.budget.settle(hold, spent)
+        self._log.append(Settled, slot=slot.slot, amounts=spent, held=hold.id)
+
+    def _hold_again(self, slot: Slot, hold: Hold) -> bool:
+        """One more attempt costs as much once more. False if that is not there; the attempt before it is paid."""
+        self._pay(slot, hold, True)
+        again = hold.budget.hold(hold.amounts)
+        slot.hold = None if isinstance(again, Short) else again
+        if slot.hold is not None:
+            self._log.append(Held, slot=slot.slot, amounts=slot.hold.amounts, held=slot.hold.id)
+        return slot.hold is not None
 
     def _share(self, slot: Slot, first: Slot, settlement: Settlement) -> None:
         if slot.settled:

@@ -49,6 +49,7 @@ class Board:
         self._ended = False
         self._calls: dict[str, tuple[str, float | None]] = {}
         self._spent: Counter[str] = Counter()
+        self._cost = 0.0
         self._verdicts: Counter[str] = Counter()
         self._fold: dict[type, Callable[[Any], None]] = {
             RunStarted: self._run_started,
@@ -99,6 +100,9 @@ class Board:
         for name in ("calls", "tokens"):
             limit = self._limits.get(name)
             parts.append(f"{name} {self._spent[name]:,.0f}" + (f" of {limit:,.0f}" if limit is not None else ""))
+        if self._cost:
+            money = self._limits.get("money")
+            parts.append(f"cost {self._cost:.4g}" + (f" of {money:g}" if money is not None else ""))
         parts += [f"{n} {name}{'s' if n > 1 else ''}" for name, n in self._verdicts.items()]
         return "  ·  ".join(parts)
 
@@ -128,6 +132,7 @@ class Board:
 
     def _settled(self, event: Settled) -> None:
         self._spent["tokens"] += int(event.amounts.get("tokens", 0))
+        self._cost += event.amounts.get("money", 0.0)
 
     def _proposed(self, event: CallProposed) -> None:
         if not self._calls:

@@ -53,8 +53,17 @@ def spend(outcome: Outcome) -> str:
     calls = count(len(outcome.calls), "call") + (f" ({refused} refused)" if refused else "")
     about = "about " if usage.estimated else ""
     tokens = f"{about}{usage.total:,} tokens ({usage.input_tokens:,} in, {usage.output_tokens:,} out)"
+    tokens += money(outcome)
     cancel = f", cancelled in {duration(outcome.cancel_seconds)}" if outcome.cancel_seconds is not None else ""
     return f"{count(outcome.turns, 'turn')}, {calls}, {tokens}, {duration(outcome.seconds)}{cancel}"
+
+
+def money(outcome: Outcome) -> str:
+    """What it cost in money, as far as anybody knows."""
+    known, unknown = outcome.spent.get("money"), outcome.unknown.get("money", 0)
+    if known is None:
+        return ", cost unknown" if unknown else ""
+    return f", cost {known:.4g}" + (f" and what {count(unknown, 'request')} cost, which is unknown" if unknown else "")
 
 
 def _block(text: str) -> Iterator[Line]:

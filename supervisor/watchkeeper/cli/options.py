@@ -16,6 +16,7 @@ from ..errors import ConfigurationError, ToolError
 from ..model import Model, Timeouts
 from ..models.openai import DEFAULT_BASE_URL, OpenAIModel
 from ..plugins import load_tools
+from ..price import Price
 from ..profiles import Limits, Profile, profile_named
 from ..tools import Tool
 from .exits import CommandError
@@ -71,6 +72,15 @@ class Options:
     max_calls: Annotated[int | None, Parameter(group=LIMITS)] = None
     tokens: Annotated[int | None, Parameter(group=LIMITS, help="Tokens of the whole run, prompts and replies.")] = None
     seconds: Annotated[float | None, Parameter(group=LIMITS, help="Wall-clock time of the run.")] = None
+    money: Annotated[
+        float | None, Parameter(group=LIMITS, help="What the run may cost; needs a known price (see --price).")
+    ] = None
+    price: Annotated[
+        str | None,
+        Parameter(
+            group=MODEL, help="Its price per million tokens, INPUT,OUTPUT or INPUT,OUTPUT,CACHED (else the listed one)."
+        ),
+    ] = None
 
     json: Annotated[bool, Parameter(group=OUTPUT, help="Print events as JSON Lines; the rest goes to stderr.")] = False
     events: Annotated[Path | None, Parameter(group=OUTPUT, help="Write all events to this file, as JSON Lines.")] = None
@@ -104,11 +114,27 @@ def _limits(options: Options, profile: Profile) -> Limits:
         "max_calls": options.max_calls,
         "tokens": options.tokens,
         "seconds": options.seconds,
+        "money": options.money,
         "reply_tokens": options.reply_tokens,
     }
     return msgspec.structs.replace(
         profile.limits, **{name: value for name, value in given.items() if value is not None}
     )
+
+
+def price_of(options: Options) -> Price | None:
+    """The price that was given. Raises :class:`CommandError` for what is none."""
+    if options.price is None:
+        return None
+    try:
+        read, written, *cached = map(float, options.price.split(","))
+        if len(cached) <= 1:
+            return Price(input=read, output=written, cached=cached[0] if cached else None)
+        raise ValueError("too many")
+    except ValueError:
+        raise CommandError(
+            f"--price {options.price}: it takes money per million tokens, such as 1.25,10 or 1.25,10,0.125"
+        ) from None
 
 
 def _model(options: Options) -> Model:

@@ -162,8 +162,10 @@ def _value(kind: Any, before: Any, given: Any, where: str) -> Any:
         value = msgspec.convert(given, kind)
     except msgspec.ValidationError:
         raise _Wrong(f"{where} must be {_words(kind)}, not {_shown(given)}") from None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        _check_number(where, value)
+    numbers = {f"{where}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {where: value}
+    for key, number in numbers.items():
+        if isinstance(number, int | float) and not isinstance(number, bool):
+            _check_number(key, number)
     return value
 
 
@@ -220,6 +222,8 @@ def _words(kind: Any) -> str:
         return "one of " + ", ".join(f'"{word}"' for word in get_args(kind))
     if get_origin(kind) in (tuple, list, frozenset, set):
         return 'a list of names, such as ["one", "two"]'
+    if get_origin(kind) is dict:
+        return "a table of whole numbers, such as { search = 5 }"
     plain = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
     return plain.get(kind, "something else")
 

@@ -21,7 +21,7 @@ from .epilogue import epilogue
 from .exits import FAILED, CommandError, HardExit, complain, exit_code, forget_stdout
 from .interrupts import Interrupts
 from .jsonlines import JsonLines, open_events
-from .options import Options, agent_of
+from .options import Options, agent_of, price_of
 from .view import Careful, Plain, View, show, view_on
 
 OUTPUT_CLOSED = "output_closed"
@@ -62,6 +62,7 @@ class Performance:
         self._stack = stack
         self._interrupts = interrupts
         self._json = options.json
+        self._price = price_of(options)
         self._file = open_events(options.events, stack) if options.events is not None else None
         self._view = View() if options.json else Careful(view_on(sys.stdout), self._stdout_failed)
         self._lost = False
@@ -71,7 +72,7 @@ class Performance:
         """Start the run and see it through to its end; the exit code. Leaves nothing behind that could hold up the
         process: what does not stop is left to a hard exit."""
         try:
-            opened = Supervisor()
+            opened = Supervisor(prices={agent.model.name: self._price} if self._price is not None else None)
         except ConfigurationError as error:  # a third party's detector or guard cannot be loaded
             raise CommandError(str(error)) from error
         async with opened as supervisor:

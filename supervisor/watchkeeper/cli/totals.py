@@ -132,7 +132,7 @@ def _action(action: str, seen: Mapping[str, Any]) -> str:
 
 
 def _spent(row: Mapping[str, Any]) -> str:
-    spend = {name: amount for name, amount in (row["spend"] or {}).items() if name != "tokens" or not row["tokens"]}
+    spend = {name: amount for name, amount in (row["spend"] or {}).items() if "tokens" not in name or not row["tokens"]}
     told = [f"{row['tokens']:,.0f} tokens"] if row["tokens"] else []
     told += [f"{name} {amount:g}" for name, amount in spend.items()]
     return f", {', '.join(told)}" if told else ""

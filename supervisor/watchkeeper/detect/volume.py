@@ -96,7 +96,7 @@ class Volume:
     def _cost(self, amounts: Mapping[str, float], n: int) -> list[Finding]:
         found: list[Finding] = []
         self._tokens += amounts.get("tokens", 0)
-        self._spend += amounts.get("spend", 0)
+        self._spend += amounts.get("money", 0)
         self._pass("tokens", self._tokens, n, "", found)
         self._pass("spend", self._spend, n, "", found)
         return found
