@@ -84,3 +84,12 @@ def test_what_brings_nothing_counts_twice() -> None:
     text = "No replacement was performed, the text does not appear in a.py."
     edits = (Did("edit", json.dumps({"path": "a.py", "content": f"version {number}"}), text) for number in range(40))
     assert told(Watched(only="churn"), *edits) == {number // 2: what for number, what in steps.items()}
+
+
+def test_that_all_is_well_is_no_refusal() -> None:
+    steps = steps_by("churn")
+    edits = (
+        Did("edit", json.dumps({"path": "a.py", "content": f"version {number}"}), "Edit applied. No lint errors.")
+        for number in range(40)
+    )
+    assert told(Watched(only="churn"), *edits) == steps

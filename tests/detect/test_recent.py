@@ -290,3 +290,34 @@ def test_the_same_question_with_another_limit_is_the_same_call() -> None:
     other = calls.made('{"q":"boats","limit":50}', f"{text}\nmemory 1209 kB")
     assert second.key == first.key
     assert other.key != first.key
+
+
+def test_records_of_many_ids_are_many_calls() -> None:
+    """Each is asked for by its id, says that id and holds another amount."""
+    calls = Calls()
+    made = []
+    for number in range(12):
+        name = f"{number * 7919 + 13:024x}"
+        record = f'{{"id":"{name}","state":"open","customer":"a person with a long name","amount":{number * 37 % 100}}}'
+        made.append(calls.made(f'{{"id":"{name}"}}', record + " and so on, as every record of an order says it" * 3))
+    assert len({seen.key for seen in made}) == 12
+
+
+def test_a_growing_log_is_never_the_same() -> None:
+    line = "2024-05-01 12:00:00 INFO worker: request served in 9 ms\n"
+    assert len(set(Calls().results(*(line * 20 * number for number in range(1, 9))))) == 8
+
+
+def test_other_words_in_the_middle_are_news_each_time() -> None:
+    edge = "".join(f"line {number} of the long report on the northern harbour\n" for number in range(30))
+    words = ("amber topaz", "quartz basalt", "granite marble", "slate chalk", "flint shale")
+    middles = [f"{word} " * 40 for word in words]
+    known_by = Calls().results(*(f"{edge}{middle}\n{edge}" for middle in middles))
+    assert len(set(known_by[1:])) == len(words) - 1
+
+
+def test_terminal_control_in_long_lines_takes_no_long_time() -> None:
+    """Both expressions were quadratic once; at these sizes that took minutes."""
+    calls = Calls()
+    calls.results("a" * 400_000 + "\r\n", "b" * 400_000 + "\r\n")
+    Calls().results("\x1b[0m" + "\\e]" * 20_000, "\x1b[1m" + "\\e]" * 20_000)

@@ -14,6 +14,8 @@ from ..fingerprint import digest
 from .volatile import masked
 
 LONGEST = 2000
+NAME = 100
+"""Characters of a name that are looked at."""
 DEEPEST = 8
 FEW = 400
 """Characters of arguments up to which their parts are remembered for a while."""
@@ -75,7 +77,8 @@ def _flatten(name: str, value: Any, depth: int, found: list[str]) -> None:
         return
     if isinstance(value, dict) and depth < DEEPEST:
         for key, inner in value.items():
-            _flatten(f"{name}.{key}" if name else str(key), inner, depth + 1, found)
+            key = str(key)[:NAME]
+            _flatten(f"{name}.{key}" if name else key, inner, depth + 1, found)
     elif isinstance(value, list) and depth < DEEPEST:
         for inner in value:
             _flatten(name, inner, depth + 1, found)

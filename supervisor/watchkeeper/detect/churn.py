@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ..fingerprint import digest
 from ..messages import Finding
 from ..thresholds import Thresholds
 from .arguments import LONGEST, parts_of
 from .round import Pair, Ring, Round
-from .saying import is_fruitless
+from .saying import is_in_vain
 
 _PAYLOAD = re.compile(
     r"(?:\w+\.)*(?:content|contents|text|body|code|data|value|patch|diff|new\w*|replace\w*|replacement|insert\w*"
@@ -36,7 +37,7 @@ class Churn:
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.churn
         self._tool = self._result = self._key = ""
-        self._target: int | None = None
+        self._target: str | None = None
         self._count = 0
         self._weight = 1
         """What each call counts: one that says that it brought nothing counts twice."""
@@ -53,7 +54,7 @@ class Churn:
         ):
             self._begin(pair, None)
             return ()
-        target = self._target if refused else target_of(pair.arguments, is_fruitless(pair.content))
+        target = self._target if refused else target_of(pair.arguments, is_in_vain(pair.content))
         if target is None or (self._target is not None and target != self._target):
             self._begin(pair, target)
             return ()
@@ -76,16 +77,18 @@ class Churn:
             ),
         )
 
-    def _begin(self, pair: Pair, target: int | None) -> None:
+    def _begin(self, pair: Pair, target: str | None) -> None:
         """Anew. The target of a first call is looked for when a second one is like it."""
         self._tool, self._result, self._key, self._target = pair.tool, pair.family, pair.key, target
-        self._weight = 2 if pair.ran and is_fruitless(pair.content) else 1
+        self._weight = 2 if pair.ran and is_in_vain(pair.content) else 1
         self._count, self._onset, self._calls = self._weight, pair.n, (pair.call_id,)
 
 
-def target_of(arguments: str, failed: bool = False) -> int | None:
-    """What a call is about, as a hash: its arguments without what is written. None if nothing else is there, or if
+def target_of(arguments: str, failed: bool = False) -> str | None:
+    """What a call is about, as a digest: its arguments without what is written. None if nothing else is there, or if
     nothing is written. What is to be replaced says where, unless it was not there (``failed``)."""
     parts = parts_of(arguments[:LONGEST])
     where = [part for part in parts if not _PAYLOAD.match(part) and not (failed and _REPLACED.match(part))]
-    return hash(tuple(where)) if where and len(where) < len(parts) else None
+    if not where or len(where) == len(parts):
+        return None
+    return digest("\n".join(where).encode("utf-8", "replace"))

@@ -109,10 +109,14 @@ class Recent:
             if len(self._answers) > TOOLS:
                 del self._answers[next(iter(self._answers))]
             self._take(seen, arguments, digest, plain(content) if "\x1b" in content or "\r" in content else content)
+        self._seen.pop(seen.key, None)  # merged: the latest comes last
         self._seen[seen.key] = seen
         if len(self._seen) > KEPT:
             gone = self._seen.pop(next(iter(self._seen)))
-            self._spelled.pop(gone.spelled, None)
+            for spelled in [spelled for spelled, key in self._spelled.items() if key == gone.key]:
+                del self._spelled[spelled]
+        while len(self._spelled) > 4 * KEPT:
+            del self._spelled[next(iter(self._spelled))]
         return seen
 
     def _spelled_otherwise(self, tool: str, key: str, arguments: str) -> Seen:
@@ -135,11 +139,12 @@ class Recent:
         before, edge = seen.inside, seen.inside.edge
         fresh = before is NOTHING
         head, tail = _edges(content, arguments, edge)
-        equal = fresh or is_inside_same(before, content)
+        about = not fresh and _are_about(len(content), before.length)
+        equal = fresh or (about and is_inside_same(before, content))
         inside = inside_of(content, edge)
         # Whatever differs inside, it may be the same for once; then more is kept to tell whether it says something.
-        about = equal or (_are_about(len(content), before.length) and is_mostly_same(before, inside))
-        if fresh or not about or not _same(seen, head, tail):
+        same = equal or (about and edge == EDGE and is_mostly_same(before, inside))
+        if fresh or not same or not _same(seen, head, tail):
             seen.result = seen.family = digest
             seen.moved = not fresh
         if not equal and edge == EDGE:
@@ -170,28 +175,29 @@ class Recent:
             same = other.digest == seen.digest
             if not same and not is_inside_same(other.inside, content):
                 continue
+            tells_the_same = same or (other.inside.edge == EDGE and _is_same_news(other, seen))
+            # Without arguments they were too long to be kept: it is another call, for all that is known.
             if asks is None and seen.arguments:
                 asks = _Asks(seen, content, self._answers.get(tool) is None)
-            # Without arguments they were too long to be kept: it is another call, for all that is known.
-            if asks is not None and other.arguments and asks.is_the_same(other):
-                self._merge(other, seen, same)
+            if asks is not None and other.arguments and asks.is_the_same(other, tells_the_same):
+                self._merge(other, seen, tells_the_same)
                 return
-            if same or (other.inside.edge == EDGE and _is_same_news(other, seen)):
+            if tells_the_same:
                 if seen.family == seen.digest:  # not related yet
                     seen.family = other.family
                 if not seen.near and asks is not None and other.arguments and asks.is_near(other):
                     seen.near = True
 
     def _merge(self, other: Seen, seen: Seen, same: bool) -> None:
-        """A call asks what an earlier one asked: it is that one. ``same``: its result is equal."""
-        if self._spelled.get(seen.spelled) == seen.key:
-            del self._spelled[seen.spelled]
+        """A call asks what an earlier one asked: it is that one. ``same``: it was told the same, but for scores."""
+        self._spelled[seen.spelled] = other.key
         seen.key, seen.spelled, seen.varied = other.key, other.spelled, True
-        if same or _is_same_news(other, seen) or _same(other, seen.head, seen.tail):
+        other.drifted = other.masked = False
+        if same or _same(other, seen.head, seen.tail):
             seen.result, seen.family, seen.near = other.result, other.family, True
         else:
             seen.moved = True
-        seen.drift, seen.drifted, seen.masked = other.drift, other.drifted and not same, other.masked and not same
+        seen.drift, seen.drifted, seen.masked = other.drift, other.drifted, other.masked
 
 
 class _Asks:
@@ -208,12 +214,13 @@ class _Asks:
         self._says_much = self._tells and is_telling(content)
         self._tells_much = several and self._says_much
 
-    def is_the_same(self, other: Seen) -> bool:
-        """Whether it is the very question that was asked before, and the answer tells something."""
+    def is_the_same(self, other: Seen, same: bool) -> bool:
+        """Whether it is the very question that was asked before, and the answer tells something. Ids that mean nothing
+        are no part of the question only if the answer is the ``same``."""
         parts = parts_of(other.arguments)
         if self._tells and self._asked == asked(parts):
             return True
-        return self._says_much and bare(self._parts) == bare(parts)
+        return same and self._says_much and bare(self._parts) == bare(parts)
 
     def is_near(self, other: Seen) -> bool:
         """Whether it asks the same in other words."""

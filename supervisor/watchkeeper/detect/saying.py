@@ -50,7 +50,7 @@ _NOTHING = re.compile(
 
 
 _FINE = re.compile(
-    r"\b0 (?:failed|failures?|errors?)|no (?:errors?|issues|problems)|\bpassed\b"
+    r"\b0 (?:failed|failures?|errors?)|no (?:\w+ )?(?:errors?|issues|problems)|\bpassed\b"
     r"|working tree clean|up to date"
 )
 _FAILED = re.compile(r"\b[1-9]\d* (?:failed|failures?|errors?)")
@@ -71,6 +71,20 @@ def is_telling(content: str) -> bool:
 def is_fruitless(content: str) -> bool:
     """Whether a text says that something brought nothing."""
     return _FRUITLESS.search(content.lower()) is not None
+
+
+def is_in_vain(content: str) -> bool:
+    """Whether a short result says that nothing was done: what was to be changed was not there, or could not be."""
+    if len(content) > LONG:
+        return False
+    return _IN_VAIN.search(content.lower()) is not None and not is_fine(content)
+
+
+_IN_VAIN = re.compile(
+    r"not found|no match|no (?:changes?|replacements?) |no such|could not"
+    r"|(?:not|n't) (?:appear|exist|replaced|applied|changed|match)|cannot|can't|unable|failed"
+    r"|denied|already exists|^\W*error"
+)
 
 
 def is_fine(content: str) -> bool:

@@ -20,9 +20,10 @@ CHANGES = 12
 """Changes without a known form or name in one text: with more of them it is another text."""
 
 _ESCAPES = re.compile(
-    r"(?:\x1b|\\u001b|\\x1b|\\033|\\e)(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])", re.IGNORECASE
+    r"(?:\x1b|\\u001b|\\x1b|\\033|\\e)(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,160}(?:\x07|\x1b\\)|[@-Z\\^_])",
+    re.IGNORECASE,
 )
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
+_OVERWRITTEN = re.compile(r"(?<![^\n])[^\n]*\r(?!\n)")
 """What a terminal would have written over."""
 _WORDS = re.compile(r"(?:[^\s,;(){}<>\"'`|?&]|(?<=\d),(?=\d))+|[(){}<>|]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?%?")
