@@ -101,7 +101,7 @@ def test_each_is_bounded_whatever_comes_in(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["denied", "timed_out", "cancelled", "abandoned", "tools_off", "too_soon", "unparsed_call", "in_the_way"]
+    "name", ["timed_out", "cancelled", "abandoned", "tools_off", "too_soon", "unparsed_call", "in_the_way"]
 )
 def test_a_name_is_echoed_within_its_bound(name: str) -> None:
     for told in messages(name, HOSTILE):

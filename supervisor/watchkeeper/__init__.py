@@ -28,6 +28,7 @@ _HOMES = {
     "Result": "messages",
     "Ring": "detect.round",
     "Round": "detect.round",
+    "Rule": "guards.rule",
     "Run": "run",
     "RunEndedError": "errors",
     "SpawnRefused": "errors",
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from .errors import ToolError as ToolError
     from .errors import Transient as Transient
     from .errors import WatchkeeperError as WatchkeeperError
+    from .guards.rule import Rule as Rule
     from .messages import Call as Call
     from .messages import Event as Event
     from .messages import Finding as Finding

@@ -9,7 +9,7 @@ import msgspec
 
 from . import arguments
 from .fingerprint import call_key, loop_key
-from .guards.guard import CallGuard, Proposal, Refuse, Reuse, Wait
+from .guards.guard import Ask, CallGuard, Proposal, Refuse, Reuse, Wait
 from .messages import Call, Kind, Result
 from .naming import resolve
 from .tools import WRITES, Effect, Tool
@@ -108,6 +108,7 @@ class Admission:
 
     def _ask_guards(self, call: Call, slot: Slot) -> Result | None:
         tool = slot.tool.name
+        asking: tuple[CallGuard, Ask] | None = None
         for guard in self._guards:
             try:
                 decision = guard.call(slot)
@@ -117,6 +118,8 @@ class Admission:
                 continue
             if isinstance(decision, Wait):
                 slot.not_before = max(slot.not_before, slot.t + decision.seconds)
+            elif isinstance(decision, Ask):
+                asking = asking or (guard, decision)
             elif isinstance(decision, Reuse):
                 return Result(
                     call.id,
@@ -131,7 +134,13 @@ class Admission:
                 return Result(call.id, tool, decision.kind, decision.message, error=decision.error, by=guard.name)
             else:
                 return self._guard_failed(call, tool, guard, f"it answered with a {type(decision).__name__}")
-        return None
+        return None if asking is None else self._approval(call, tool, *asking)
+
+    def _approval(self, call: Call, tool: str, guard: CallGuard, ask: Ask) -> Result | None:
+        """What becomes of a call that needs approval and that no guard refuses. There is nobody who could be asked, so
+        it is denied; whoever adds approvals adds them here."""
+        told = self._wording.no_approval(tool, ask.why)
+        return _result(call, tool, "denied", told, "no_approval", by=guard.name)
 
     def _guard_failed(self, call: Call, tool: str, guard: CallGuard, why: str) -> Result:
         told = self._wording.not_run(tool, f"the guard {guard.name} failed ({why})")

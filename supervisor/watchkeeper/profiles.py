@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from .errors import ConfigurationError
+from .guards.rule import Rule, Ruling
 from .ladder import GuardMode
 from .thresholds import Steps, Thresholds
 
@@ -58,6 +59,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Least seconds between two calls of one tool. Less than a second is waited, more is refused."""
     deny: tuple[str, ...] = ()
     """Tools that never run, by name; ``dangerous`` stands for all that are declared so."""
+    rules: tuple[Rule, ...] = ()
+    """What else the policy says of tools and their arguments. The strongest that fits a call counts: deny, then ask,
+    then allow."""
+    otherwise: Ruling = "allow"
+    """What becomes of calls that no rule speaks of. That a tool is handed to an agent is its permission, unless this
+    says otherwise."""
     remind_at: float = 0.7
     """Share of a budget at which the model is reminded."""
     finish_at: float = 0.9

@@ -26,12 +26,12 @@ from .detect.judge import Judge
 from .detect.silence import Silence
 from .errors import ConfigurationError, SpawnRefused, SupervisorClosed
 from .guards.blocked import Blocked
-from .guards.denied import Denied
 from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
 from .guards.guard import CallGuard, GuardFactory
 from .guards.guarded import Guarded
 from .guards.interval import Interval
+from .guards.policy import Policy
 from .ladder import MODES, GuardMode
 from .locks import Grip, Locks
 from .log import KEEP, Reader
@@ -412,10 +412,16 @@ class Supervisor:
 
     def _guards_of(self, agent: Agent) -> list[CallGuard]:
         profile, wording = agent.profile, self.wording
-        guards: list[CallGuard] = []
-        if profile.deny:
-            guards.append(Denied(profile.deny, wording))
-        guards.append(Blocked(wording))
+        guards: list[CallGuard] = [
+            Policy(
+                wording,
+                deny=profile.deny,
+                rules=profile.rules,
+                otherwise=profile.otherwise,
+                function=agent.policy,
+            ),
+            Blocked(wording),
+        ]
         if profile.refuse_equal is not None:
             guards.append(RefuseEqual(profile.refuse_equal, profile.show_earlier, wording))
         if profile.interval is not None:

@@ -82,6 +82,7 @@ class Tool:
         stable: bool = False,
         poll: bool = False,
         dangerous: bool = False,
+        irreversible: bool = False,
         loop_key: str | Iterable[str] | None = None,
         result_key: Callable[[str], str] | str | Iterable[str] | None = None,
         max_output: int = DEFAULT_MAX_OUTPUT,
@@ -112,6 +113,7 @@ class Tool:
         self.stable = stable
         self.poll = poll
         self.dangerous = dangerous
+        self.irreversible = irreversible
         self.max_output = max_output
         self.hint = hint
         self.arguments_type, self.fields = _arguments_type(function, self.name)
@@ -167,6 +169,7 @@ def tool(
     stable: bool = ...,
     poll: bool = ...,
     dangerous: bool = ...,
+    irreversible: bool = ...,
     loop_key: str | Iterable[str] | None = ...,
     result_key: Callable[[str], str] | str | Iterable[str] | None = ...,
     max_output: int = ...,
@@ -183,6 +186,8 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     - ``idempotent``: running it twice does no harm; it may be retried after :class:`Transient`.
     - ``stable``: the answer to equal arguments does not change and may be remembered within the run.
     - ``poll``: meant to be asked again with equal arguments; gets patience in time.
+    - ``dangerous``: a policy may deny all tools that are declared so, in one word.
+    - ``irreversible``: what it does cannot be undone: each call needs the approval of a person.
     - ``loop_key``: name or names of the arguments that make two calls the same for detection (default: all).
     - ``result_key``: a function of the output text, or a name or names of JSON fields, for what makes two results the
       same.

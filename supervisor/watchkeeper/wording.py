@@ -103,11 +103,25 @@ class Wording:
             "Go another way, or give your best answer from what is known and say what is missing.",
         )
 
-    def denied(self, tool: str) -> Told:
+    def denied(self, tool: str, why: str = "", whole: bool = True) -> Told:
+        """``whole``: whatever its arguments."""
+        what = f"{named(tool)} is" if whole else f"This call of {named(tool)}, with these arguments, is"
+        because = f" ({bounded(why, 300)})" if why else ""
         return Told(
-            f"{named(tool)} is not allowed in this run, so it was not run.",
-            "This is a rule of the run: asking again will not change it.",
-            "Do it with another tool, or say in your answer what could not be done.",
+            f"{what} not allowed in this run, so it was not run.",
+            f"This is a rule of the run{because}: asking again will not change it.",
+            "Do it with another tool, or say in your answer what could not be done."
+            if whole
+            else "Do it within the rules or with another tool, or say in your answer what could not be done.",
+        )
+
+    def no_approval(self, tool: str, why: str) -> Told:
+        because = f" ({bounded(why, 300)})" if why else ""
+        return Told(
+            f"This call of {named(tool)} needs the approval of a person, and in this run there is nobody to ask, so it "
+            "was not run.",
+            f"This is a rule of the run{because}: asking again will not change it.",
+            "Do what needs no approval, and say in your answer what a person has to decide or do.",
         )
 
     def too_soon(self, tool: str, seconds: float) -> Told:

@@ -11,6 +11,7 @@ import pytest
 from watchkeeper.cli.declared import Declared
 from watchkeeper.cli.exits import CommandError
 from watchkeeper.cli.policy import Policy, policy_of, read_policy
+from watchkeeper.guards.rule import Rule
 from watchkeeper.profiles import PROFILES, Profile
 from watchkeeper.thresholds import Steps, Thresholds
 
@@ -65,6 +66,28 @@ def test_steps(said: str, steps: Steps) -> None:
     assert policy(f"[thresholds]\n{said}").profile.thresholds.equal == steps
 
 
+def test_rules() -> None:
+    found = policy(
+        """
+        otherwise = "ask"
+        [[rules]]
+        decision = "deny"
+        tool = "write_file"
+        unless = { path = "notes/*" }
+        why = "only notes"
+        [[rules]]
+        decision = "allow"
+        tool = "run_command"
+        when = [{ argv = ["git", "status"] }, { argv = ["git", "log", "**"], cwd = "src" }]
+        """
+    ).profile
+    assert found.otherwise == "ask"
+    assert found.rules == (
+        Rule("deny", "write_file", unless=({"path": "notes/*"},), why="only notes"),
+        Rule("allow", "run_command", when=({"argv": ("git", "status")}, {"argv": ("git", "log", "**"), "cwd": "src"})),
+    )
+
+
 def test_tools() -> None:
     found = policy('[tools.status]\npoll = true\nloop_key = "job"\n[tools.read]\nstable = true\nresult_key = ["a"]\n')
     assert found.tools == {
@@ -104,6 +127,15 @@ def test_what_recordings_cannot_show_is_named() -> None:
         ("[thresholds]\nequal = { halt = 3 }", "thresholds.equal.halt is unknown; allowed here: nudge, block, stop"),
         ("[thresholds]\nwindow = 0", "thresholds.window must be more than 0"),
         ("[limits]\nmax_turn = 1", "limits.max_turn is unknown (did you mean max_turns?)"),
+        ('otherwise = "maybe"', 'otherwise must be one of "allow", "deny", "ask"'),
+        ("rules = 1", "rules must be tables ([[rules]])"),
+        ("rules = [1]", "rules[0] must be a table ([[rules]])"),
+        ('[[rules]]\ntool = "x"', 'rules[0] has no decision; say decision = "deny", "ask" or "allow"'),
+        ('[[rules]]\ndecision = "forbid"', 'rules[0].decision must be one of "allow", "deny", "ask"'),
+        ('[[rules]]\ndecision = "deny"\nunles = {}', "rules[0].unles is unknown (did you mean unless?)"),
+        ('[[rules]]\ndecision = "deny"\nwhen = "x"', "rules[0].when must be a table of patterns by argument"),
+        ('[[rules]]\ndecision = "deny"\nwhen = { path = 7 }', "rules[0].when must be a table of patterns by argument"),
+        ('[[rules]]\ndecision = "deny"\nwhen = {}', "rules[0]: a condition of a rule has a pattern for each argument"),
         ("tools = 1", "tools must be tables"),
         ("[tools]\nread = true", "tools.read must be a table ([tools.read])"),
         ("[tools.read]\npoll = 1", "tools.read.poll must be true or false, not 1"),

@@ -7,10 +7,10 @@ from asked import WORDING, Asked, is_guard
 
 from watchkeeper import tool
 from watchkeeper.guards.blocked import Blocked
-from watchkeeper.guards.denied import Denied
 from watchkeeper.guards.equal import REMEMBERED, RefuseEqual
 from watchkeeper.guards.guard import Refuse, Wait
 from watchkeeper.guards.interval import Interval
+from watchkeeper.guards.policy import Policy
 from watchkeeper.messages import Blocked as BlockedEvent
 
 
@@ -118,14 +118,14 @@ def test_several_keys_at_once() -> None:
     ],
 )
 def test_a_policy_denies_by_name_or_by_danger(names: tuple[str, ...], denied: list[str]) -> None:
-    run = Asked(Denied(names, WORDING))
+    run = Asked(Policy(WORDING, deny=names))
     assert is_guard(run.guard)
     found = [one.name for one in (look, read, remove) if run.ask(one) is not None]
     assert found == denied
 
 
 def test_a_denial_is_one_and_says_that_asking_again_is_useless() -> None:
-    refused = refusal(Asked(Denied(["look"], WORDING)), look)
+    refused = refusal(Asked(Policy(WORDING, deny=["look"])), look)
     assert (refused.kind, refused.error) == ("denied", "denied")
     assert "asking again will not change it" in refused.message
 

@@ -16,6 +16,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from ..errors import ConfigurationError
+from ..guards.rule import Compiled, Rule
 from ..profiles import PROFILES, Profile
 from ..thresholds import Steps, Thresholds
 from .declared import Declared
@@ -72,6 +74,12 @@ def read_policy(path: Path, plugged: Mapping[str, Steps | None] = NONE) -> Polic
         cycle = { stop = 6 }          # or some of them
         their_detector = [2, 4, 6]    # the steps of an installed detector, by its name
 
+        [[rules]]                     # of which calls it speaks, and what it says: deny, ask or allow
+        decision = "deny"
+        tool = "write_file"
+        unless = { path = "notes/*" } # or a list of such tables; "when" for calls that it speaks of
+        why = "only notes may be written"
+
         [tools.get_status]            # for recorded runs, whose tools are known by name alone
         poll = true
         loop_key = ["job"]
@@ -109,9 +117,11 @@ def policy_of(table: Mapping[str, Any], name: str = "policy", plugged: Mapping[s
     if not isinstance(base, str) or base not in PROFILES:
         raise ValueError(f"base must be one of {', '.join(sorted(PROFILES))}, not {_shown(base)}")
     tools = given.pop("tools", {})
+    rules = given.pop("rules", [])
     try:
         thresholds, steps = _thresholds(PROFILES[base].thresholds, given.pop("thresholds", {}), plugged)
         profile = _changed(PROFILES[base], {"name": name, **given}, "", ("base", "tools"))
+        profile = msgspec.structs.replace(profile, rules=(*profile.rules, *_rules(rules)))
         return Policy(
             profile=msgspec.structs.replace(profile, thresholds=thresholds),
             steps=steps,
@@ -191,6 +201,28 @@ def _check_number(where: str, value: float) -> None:
         raise _Wrong(f"{where} is a share and must be at most 1, not {value:g}")
 
 
+def _rules(given: Any) -> list[Rule]:
+    if not isinstance(given, list):
+        raise _Wrong(f"rules must be tables ([[rules]]), not {_shown(given)}")
+    return [_rule(said, f"rules[{place}]") for place, said in enumerate(given)]
+
+
+def _rule(given: Any, where: str) -> Rule:
+    if not isinstance(given, dict):
+        raise _Wrong(f"{where} must be a table ([[rules]]), not {_shown(given)}")
+    if "decision" not in given:
+        raise _Wrong(f'{where} has no decision; say decision = "deny", "ask" or "allow"')
+    said = {
+        key: [value] if key in ("when", "unless") and isinstance(value, dict) else value for key, value in given.items()
+    }
+    try:
+        rule: Rule = _changed(Rule("deny"), said, where)
+        Compiled(rule)
+    except ConfigurationError as error:
+        raise _Wrong(f"{where}: {error}") from None
+    return rule
+
+
 def _tools(given: Any) -> dict[str, Declared]:
     if not isinstance(given, dict):
         raise _Wrong(f"tools must be tables ([tools.NAME]), not {_shown(given)}")
@@ -216,6 +248,8 @@ def _words(kind: Any) -> str:
         return f'{said} or "{OFF}"' if type(None) in get_args(kind) else said
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(f'"{word}"' for word in get_args(kind))
+    if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is Mapping:
+        return 'a table of patterns by argument, such as { path = "notes/*" }, or a list of such tables'
     if get_origin(kind) in (tuple, list, frozenset, set):
         return 'a list of names, such as ["one", "two"]'
     plain = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
