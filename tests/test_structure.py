@@ -26,9 +26,9 @@ LAYERS = tuple(
     frozenset(names.split())
     for names in (
         "messages errors seams",
-        "admission agent arguments asking budget current decisions detect failures fingerprint fitting guards history"
-        " jsontext ladder ledger locks log model monitor naming outputs planner plugins profiles provider reports"
-        " results retry states threads thresholds tools trampoline wording",
+        "admission agent arguments asking budget current decisions detect escapes failures fingerprint fitting guards"
+        " history jsontext ladder ledger locks log model monitor naming outputs planner plugins profiles provider"
+        " redaction reports results retry states threads thresholds tools trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
         "cli journal models service testing",
@@ -52,7 +52,8 @@ DETECTION = tuple(
 # Decide without waiting, act afterwards: these decide.
 PURE = {
     *("admission", "arguments", "budget", "decisions", "detect", "fingerprint", "fitting", "guards", "history"),
-    *("jsontext", "ladder", "ledger", "planner", "profiles", "provider", "results", "states", "wording"),
+    *("escapes", "jsontext", "ladder", "ledger", "planner", "profiles", "provider", "redaction", "results", "states"),
+    "wording",
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 

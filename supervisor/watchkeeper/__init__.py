@@ -25,6 +25,7 @@ _HOMES = {
     "OpenAIModel": "models.openai",
     "Outcome": "messages",
     "Profile": "profiles",
+    "Redaction": "redaction",
     "Result": "messages",
     "Ring": "detect.round",
     "Round": "detect.round",
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from .plugins import load_tools as load_tools
     from .profiles import Limits as Limits
     from .profiles import Profile as Profile
+    from .redaction import Redaction as Redaction
     from .run import Run as Run
     from .supervisor import Supervisor as Supervisor
     from .thresholds import Steps as Steps

@@ -12,6 +12,7 @@ from .fingerprint import call_key, loop_key
 from .guards.guard import Ask, CallGuard, Proposal, Refuse, Reuse, Wait
 from .messages import Call, Kind, Result
 from .naming import resolve
+from .redaction import NOTHING_SECRET, Redaction
 from .tools import WRITES, Effect, Tool
 from .wording import Told, Wording
 
@@ -70,12 +71,19 @@ class Admission:
     """Finds the tool, fits the arguments, asks the guards."""
 
     def __init__(
-        self, tools: Mapping[str, Tool], guards: Sequence[CallGuard], wording: Wording, *, writers_alone: bool = False
+        self,
+        tools: Mapping[str, Tool],
+        guards: Sequence[CallGuard],
+        wording: Wording,
+        *,
+        writers_alone: bool = False,
+        redaction: Redaction = NOTHING_SECRET,
     ) -> None:
         self._tools = tools
         self._guards = guards
         self._wording = wording
         self._writers_alone = writers_alone
+        self._redaction = redaction
 
     def consider(
         self, call: Call, turn: int, t: float, *, tools_off: bool, over_limit: int | None
@@ -97,6 +105,7 @@ class Admission:
         identity = key = call_key(tool.name, parsed.canonical)
         if tool.loop_key is not None:
             key = loop_key(tool, parsed.values, key)
+        key = self._redaction.text(key)  # as the log has it: what is blocked is compared with that
         effect = tool.effect_of(parsed.values)
         if self._writers_alone and effect.writes:
             effect = WRITES

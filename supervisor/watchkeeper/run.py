@@ -93,7 +93,8 @@ class Run:
         self.id = run_id
         self.supervisor = supervisor
         self.agent = agent
-        self.task = task
+        redaction = supervisor.redaction.and_of(getattr(agent.model, "secrets", ()))
+        self.task = redaction.text(task)
         self.parent = parent
         self.root: Run = parent.root if parent is not None else self
         self.depth: int = parent.depth + 1 if parent is not None else 0
@@ -110,9 +111,11 @@ class Run:
         self.children: list[Run] = []
         self.descendants = 0
         """Sub-agents ever started under this run, if it is a root."""
-        self.log: Log = Log(run_id, seams, parent=parent.id if parent is not None else None, keep=keep)
+        self.log: Log = Log(
+            run_id, seams, parent=parent.id if parent is not None else None, keep=keep, redaction=redaction
+        )
         self.ledger = Ledger()
-        self.history = History(history)
+        self.history = History(map(redaction.anything, history))
         self.evidence = Evidence(agent.required, agent.required_any, agent.fresh)
         self.log.attach(self.ledger)
         self.log.attach(self.history)
@@ -322,7 +325,7 @@ class Run:
 
     def crashed(self, error: BaseException) -> None:
         """An actor has failed, by a defect of ours or of what the host gave it: the run ends, and no other notices."""
-        self.end(Ending("failed", "crash", cause=failures.full_text(error)))
+        self.end(Ending("failed", "crash", cause=failures.full_text(error, self.log.redaction)))
 
     def rule(self, verdict: Verdict, cause: int) -> None:
         """Carry out a verdict of the watchdog. Nothing is done to a run that is ending already."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -44,6 +45,7 @@ from .messages import (
 )
 from .monitor import LoopMonitor
 from .provider import Provider
+from .redaction import Redaction
 from .run import Ending, Run
 from .seams import Seams
 from .threads import Threads
@@ -72,6 +74,8 @@ class Supervisor:
     - ``max_runs``: runs side by side; further ones are queued, and can be cancelled there.
     - ``budget``: the root of all runs' budgets.
     - ``detectors``, ``guards``: factories of more of them beside those of the entry points.
+    - ``redaction``: what is secret and reaches no model, no fact, no delta and no outcome; by default what looks like a
+      key, and the values of environment variables whose names say that they hold one.
     - ``keep``: facts that a run's log keeps for late viewers.
     """
 
@@ -83,6 +87,7 @@ class Supervisor:
         detectors: Iterable[Factory] = (),
         guards: Iterable[GuardFactory] = (),
         wording: Wording | None = None,
+        redaction: Redaction | None = None,
         seams: Seams | None = None,
         keep: int = KEEP,
         plugged: bool = True,
@@ -92,6 +97,7 @@ class Supervisor:
             raise ConfigurationError(f"max_runs must be at least 1, not {max_runs}")
         self.seams = seams or Seams()
         self.wording = wording or Wording()
+        self.redaction = redaction if redaction is not None else Redaction(environment=os.environ)
         self.budget = budget or Budget()
         self.runs: dict[str, Run] = {}
         """The runs that have not ended, by id."""
@@ -175,7 +181,7 @@ class Supervisor:
                 child=run.id,
                 agent=agent.name,
                 call_id=_call_of(parent),
-                task=task[:SHOWN_TASK],
+                task=run.task[:SHOWN_TASK],
                 key=task_key(agent.name, task, (message.content for message in history)),
             )
         return run
@@ -205,14 +211,14 @@ class Supervisor:
                         try:
                             await wind_up(run)
                         except Exception as error:  # a defect of ours, or of a host's: nobody may wait for ever
-                            last_resort(run, failures.full_text(error))
+                            last_resort(run, failures.full_text(error, self.redaction))
                     self._let_out(run)
         except KeyboardInterrupt:
             raise
         except BaseExceptionGroup as group:
             if failures.holds(group, KeyboardInterrupt):
                 raise
-            reports.report("run_broken", run=run.id, cause=failures.full_text(group))
+            reports.report("run_broken", run=run.id, cause=failures.full_text(group, self.redaction))
 
     async def _cancelled_from_without(self) -> bool:
         """Who is cancelled cannot see by whom: the sentinel, which no run's group can reach, tells it apart."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
+import msgspec
 
 from ..agent import Agent
 from ..asking import ask
@@ -73,7 +74,9 @@ class AgentActor:
         self._budget = budget
         self._provider = provider
         self._wording = wording
-        self._specs = tuple(tool.spec() for tool in agent.tools.values())
+        redaction = run.log.redaction
+        self._instructions = redaction.text(agent.instructions)
+        self._specs = tuple(redaction.anything(tool.spec()) for tool in agent.tools.values())
         self._spec_characters = len(repr(self._specs)) + len(agent.instructions)
         self._tries = Tries()
         self._thoughts = Thoughts(agent.profile.thresholds, frozenset())
@@ -218,7 +221,7 @@ class AgentActor:
     # -- ask ---------------------------------------------------------------------------------------------------------
 
     def _request(self, tools_off: bool, max_tokens: int | None) -> Request:
-        system = (Message("system", self._agent.instructions),) if self._agent.instructions else ()
+        system = (Message("system", self._instructions),) if self._instructions else ()
         choice = self._agent.tool_choice
         if tools_off:
             choice = "none"
@@ -285,6 +288,8 @@ class AgentActor:
                 self._provider.released(self._run.seams.clock(), ticket=ticket)
                 self._charge(hold, None)
                 raise
+            # The calls stay as they are, for the tools: what is written of them is redacted where it is written.
+            reply = msgspec.structs.replace(reply, text=log.redaction.text(reply.text))
             self._provider.succeeded(self._run.seams.clock())
             over = self._charge(hold, reply.usage)
             self._learn(reply.usage)
@@ -377,11 +382,13 @@ class AgentActor:
 
     def _retried(self, number: int, error: Exception, wait: float) -> None:
         kind = error.kind if isinstance(error, ModelError) else "unknown"
-        self._log.append(ModelRetried, attempt=number, error=kind, wait=wait, detail=str(error)[:500])
+        self._log.append(
+            ModelRetried, attempt=number, error=kind, wait=wait, detail=self._log.redaction.within(str(error), 500)
+        )
 
     def _model_failed(self, error: ModelError) -> End:
-        self._log.append(ModelFailed, error=error.kind, detail=str(error)[:2000])
-        self._run.detail = f"{error.kind}: {error}"[:500]
+        self._log.append(ModelFailed, error=error.kind, detail=self._log.redaction.within(str(error), 2000))
+        self._run.detail = self._log.redaction.within(f"{error.kind}: {error}", 500)
         if error.kind == "context_length":
             return End("stopped", "context")
         return End("failed", "model_unavailable" if error.retryable else "model_refused")

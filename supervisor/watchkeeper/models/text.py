@@ -52,6 +52,7 @@ class TextTools:
         self._model = model
         self.timeouts: Timeouts | None = getattr(model, "timeouts", None)
         self.provider: str | None = getattr(model, "provider", None)
+        self.secrets: tuple[str, ...] = getattr(model, "secrets", ())
         self.context_window: int | None = getattr(model, "context_window", None)
 
     @property
