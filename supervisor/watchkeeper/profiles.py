@@ -65,6 +65,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     otherwise: Ruling = "allow"
     """What becomes of calls that no rule speaks of. That a tool is handed to an agent is its permission, unless this
     says otherwise."""
+    mark_output: bool = True
+    """Above each output of a tool the model reads that it is data and no instruction."""
     remind_at: float = 0.7
     """Share of a budget at which the model is reminded."""
     finish_at: float = 0.9

@@ -115,7 +115,8 @@ class Run:
             run_id, seams, parent=parent.id if parent is not None else None, keep=keep, redaction=redaction
         )
         self.ledger = Ledger()
-        self.history = History(map(redaction.anything, history))
+        label = supervisor.wording.tool_output if agent.profile.mark_output else None
+        self.history = History(map(redaction.anything, history), label)
         self.evidence = Evidence(agent.required, agent.required_any, agent.fresh)
         self.log.attach(self.ledger)
         self.log.attach(self.history)

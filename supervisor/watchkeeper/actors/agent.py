@@ -228,7 +228,7 @@ class AgentActor:
         elif choice != "none" and self._called:
             choice = "auto"  # a forced call is forced once: else it would be forced for ever
         return Request(
-            messages=system + self._history.messages(),
+            messages=system + self._history.view(),
             tools=self._specs,
             tool_choice=choice if self._specs else "auto",
             max_tokens=max_tokens,
