@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from support import of, perform, scripted
 from watchkeeper import Agent, Profile, tool
+from watchkeeper.guards.rate import Rate
 from watchkeeper.guards.rule import Rule
 from watchkeeper.messages import CallEnded, CallStarted
 from watchkeeper.testing import call, say
@@ -87,3 +89,37 @@ async def test_a_function_that_fails_refuses() -> None:
     assert await ended([("write_file", {"path": "abc"})], policy=broken) == [
         ("write_file", "refused", "guard_failed"),
     ]
+
+
+async def test_a_rate_is_waited_up_to_a_second_and_refused_above_with_the_seconds_left() -> None:
+    """A refused call uses up no slot: it does not push back the one after it."""
+
+    @tool(effect="reads")
+    async def fetch(n: int) -> str:
+        return f"page {n}"
+
+    @tool
+    async def rest(seconds: float) -> str:
+        await anyio.sleep(seconds)
+        return "rested"
+
+    agent = Agent(
+        scripted(
+            call(*(("fetch", {"n": n}) for n in range(5))),
+            call(("rest", {"seconds": 4.0})),
+            call(("fetch", {"n": 9})),
+            say("Done."),
+        ),
+        [fetch, rest],
+        profile=Profile(rates={"fetch": Rate(interval=0.8, calls=2, seconds=10)}),
+    )
+    _, events = await perform(agent)
+    ends = sorted(of(events, CallEnded), key=lambda event: (event.turn, event.slot))
+    fetched = [event for event in ends if event.result.tool == "fetch"]
+    assert [event.result.kind for event in fetched] == ["finished", "finished", *["refused"] * 3, "finished"]
+    assert [event.wait for event in fetched if event.result.kind == "finished"] == pytest.approx(
+        [0, 0.8, 0.2], abs=0.01
+    )
+    refused = fetched[2].result
+    assert (refused.error, refused.by) == ("too_soon", "rate")
+    assert "again in 5.0 seconds" in refused.content

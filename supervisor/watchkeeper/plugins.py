@@ -12,14 +12,14 @@ from .guards.blocked import Blocked
 from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
 from .guards.guard import GuardFactory
-from .guards.interval import Interval
 from .guards.policy import Policy
+from .guards.rate import RateLimit
 from .ladder import CEILINGS, steps_of
 from .thresholds import Thresholds
 from .tools import Tool
 
 OWN_DETECTORS = frozenset({*steps_of(Thresholds()), *CEILINGS})
-OWN_GUARDS = frozenset(guard.name for guard in (Blocked, Duplicate, Interval, Policy, RefuseEqual))
+OWN_GUARDS = frozenset(guard.name for guard in (Blocked, Duplicate, Policy, RateLimit, RefuseEqual))
 
 
 def load_tools(*sets: str, **options: Any) -> list[Tool]:

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from .errors import ConfigurationError
+from .guards.rate import Rate
 from .guards.rule import Rule, Ruling
 from .ladder import GuardMode
 from .thresholds import Steps, Thresholds
@@ -56,7 +57,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     writers_alone: bool = False
     """A writing call runs alone, whatever it writes."""
     interval: float | None = None
-    """Least seconds between two calls of one tool. Less than a second is waited, more is refused."""
+    """Least seconds between two calls of one tool. Up to a second is waited, more is refused."""
+    rates: dict[str, Rate] = {}
+    """Rates of tools, by name or by a glob of names; those not named are held to ``interval``."""
     deny: tuple[str, ...] = ()
     """Tools that never run, by name; ``dangerous`` stands for all that are declared so."""
     rules: tuple[Rule, ...] = ()

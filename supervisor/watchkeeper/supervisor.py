@@ -31,8 +31,8 @@ from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
 from .guards.guard import CallGuard, GuardFactory
 from .guards.guarded import Guarded
-from .guards.interval import Interval
 from .guards.policy import Policy
+from .guards.rate import RateLimit
 from .ladder import MODES, GuardMode
 from .locks import Grip, Locks
 from .log import KEEP, Reader
@@ -430,8 +430,8 @@ class Supervisor:
         ]
         if profile.refuse_equal is not None:
             guards.append(RefuseEqual(profile.refuse_equal, profile.show_earlier, wording))
-        if profile.interval is not None:
-            guards.append(Interval(profile.interval, wording))
+        if profile.rates or profile.interval is not None:
+            guards.append(RateLimit(profile.rates, wording, interval=profile.interval))
         if any(tool.stable for tool in agent.tools.values()):
             guards.append(Duplicate(agent.tools, wording))
         return [*guards, *(Guarded(make()) for make in self._guards)]

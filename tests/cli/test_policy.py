@@ -11,6 +11,7 @@ import pytest
 from watchkeeper.cli.declared import Declared
 from watchkeeper.cli.exits import CommandError
 from watchkeeper.cli.policy import Policy, policy_of, read_policy
+from watchkeeper.guards.rate import Rate
 from watchkeeper.guards.rule import Rule
 from watchkeeper.profiles import PROFILES, Profile
 from watchkeeper.thresholds import Steps, Thresholds
@@ -42,7 +43,9 @@ def test_every_setting_can_be_said() -> None:
         for field in msgspec.structs.fields(kind):
             if isinstance(field.default, msgspec.Struct) and not isinstance(field.default, Steps):
                 continue
-            value = field.default if field.default is not msgspec.NODEFAULT else "x"
+            value = "x" if field.default is msgspec.NODEFAULT else field.default
+            if field.default_factory is not msgspec.NODEFAULT:
+                value = field.default_factory()
             if isinstance(value, Steps):
                 said = "[1, 2, 3]"
             elif value is None:
@@ -88,6 +91,12 @@ def test_rules() -> None:
     )
 
 
+def test_rates() -> None:
+    found = policy('[rates.look]\ninterval = 2\n[rates."http_*"]\ncalls = 10\nseconds = 5\n')
+    assert found.profile.rates == {"look": Rate(interval=2), "http_*": Rate(calls=10, seconds=5)}
+    assert found.untried == ("rates",)
+
+
 def test_tools() -> None:
     found = policy('[tools.status]\npoll = true\nloop_key = "job"\n[tools.read]\nstable = true\nresult_key = ["a"]\n')
     assert found.tools == {
@@ -128,6 +137,13 @@ def test_what_recordings_cannot_show_is_named() -> None:
         ("[thresholds]\nwindow = 0", "thresholds.window must be more than 0"),
         ("[limits]\nmax_turn = 1", "limits.max_turn is unknown (did you mean max_turns?)"),
         ('otherwise = "maybe"', 'otherwise must be one of "allow", "deny", "ask"'),
+        ("rates = 1", "rates must be tables ([rates.NAME])"),
+        ("[rates]\nlook = 3", "rates.look must be a table ([rates.look] with interval = 2"),
+        ("[rates.look]\nseconds = 3", "rates.look must be a table"),
+        ("[rates.look]\ncall = 3", "rates.look must be a table"),
+        ("[rates.look]\ncalls = 3\nsecond = 3", "rates.look.second is unknown (did you mean seconds?)"),
+        ("[rates.look]\ncalls = 0", "rates.look: a rate's calls must be more than 0, not 0"),
+        ("[rates.look]\ncalls = 2.5", "rates.look.calls must be a whole number"),
         ("rules = 1", "rules must be tables ([[rules]])"),
         ("rules = [1]", "rules[0] must be a table ([[rules]])"),
         ('[[rules]]\ntool = "x"', 'rules[0] has no decision; say decision = "deny", "ask" or "allow"'),

@@ -17,6 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from ..errors import ConfigurationError
+from ..guards.rate import Rate
 from ..guards.rule import Compiled, Rule
 from ..profiles import PROFILES, Profile
 from ..thresholds import Steps, Thresholds
@@ -35,6 +36,7 @@ UNTRIED = (
     "limits",
     "writers_alone",
     "interval",
+    "rates",
     "remind_at",
     "finish_at",
     "on_limit",
@@ -80,6 +82,11 @@ def read_policy(path: Path, plugged: Mapping[str, Steps | None] = NONE) -> Polic
         unless = { path = "notes/*" } # or a list of such tables; "when" for calls that it speaks of
         why = "only notes may be written"
 
+        [rates.search]                # or a glob of names, in quotes
+        interval = 2                  # least seconds between two calls
+        calls = 10                    # and at most so many at once, then as many as fit into
+        seconds = 60                  # so many seconds
+
         [tools.get_status]            # for recorded runs, whose tools are known by name alone
         poll = true
         loop_key = ["job"]
@@ -117,16 +124,18 @@ def policy_of(table: Mapping[str, Any], name: str = "policy", plugged: Mapping[s
     if not isinstance(base, str) or base not in PROFILES:
         raise ValueError(f"base must be one of {', '.join(sorted(PROFILES))}, not {_shown(base)}")
     tools = given.pop("tools", {})
-    rules = given.pop("rules", [])
+    rules, rates = given.pop("rules", []), given.pop("rates", {})
     try:
         thresholds, steps = _thresholds(PROFILES[base].thresholds, given.pop("thresholds", {}), plugged)
         profile = _changed(PROFILES[base], {"name": name, **given}, "", ("base", "tools"))
-        profile = msgspec.structs.replace(profile, rules=(*profile.rules, *_rules(rules)))
+        profile = msgspec.structs.replace(
+            profile, rules=(*profile.rules, *_rules(rules)), rates={**profile.rates, **_rates(rates)}
+        )
         return Policy(
             profile=msgspec.structs.replace(profile, thresholds=thresholds),
             steps=steps,
             tools=_tools(tools),
-            untried=tuple(field for field in UNTRIED if field in given),
+            untried=tuple(field for field in UNTRIED if field in table),
         )
     except _Wrong as error:
         raise ValueError(str(error)) from None
@@ -221,6 +230,23 @@ def _rule(given: Any, where: str) -> Rule:
     except ConfigurationError as error:
         raise _Wrong(f"{where}: {error}") from None
     return rule
+
+
+def _rates(given: Any) -> dict[str, Rate]:
+    if not isinstance(given, dict):
+        raise _Wrong(f"rates must be tables ([rates.NAME]), not {_shown(given)}")
+    found = {}
+    for name, said in given.items():
+        where = f"rates.{name}"
+        if not isinstance(said, dict) or not said.keys() & {"interval", "calls"}:
+            example = f"[{where}] with interval = 2, or calls = 10 and seconds = 60"
+            raise _Wrong(f"{where} must be a table ({example}), not {_shown(said)}")
+        try:
+            rate = _changed(Rate(interval=1.0), said, where)
+            found[name] = rate if "interval" in said else msgspec.structs.replace(rate, interval=None)
+        except ConfigurationError as error:
+            raise _Wrong(f"{where}: {error}") from None
+    return found
 
 
 def _tools(given: Any) -> dict[str, Declared]:
