@@ -13,6 +13,7 @@ from watchkeeper.guards.rate import Rate
 from watchkeeper.guards.rule import Rule
 from watchkeeper.messages import CallEnded, CallStarted
 from watchkeeper.testing import call, say
+from watchkeeper_tools.checks import non_empty, read_only_sql
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -123,3 +124,26 @@ async def test_a_rate_is_waited_up_to_a_second_and_refused_above_with_the_second
     refused = fetched[2].result
     assert (refused.error, refused.by) == ("too_soon", "rate")
     assert "again in 5.0 seconds" in refused.content
+
+
+async def test_checks_of_arguments_come_before_the_tool() -> None:
+    asked: list[str] = []
+
+    @tool(effect="reads", checks={"query": (non_empty, read_only_sql)})
+    async def look_up(query: str) -> str:
+        asked.append(query)
+        return "rows"
+
+    queries = ("SELECT 1", "DROP TABLE t", " ")
+    _, events = await perform(
+        Agent(scripted(call(*(("look_up", {"query": query}) for query in queries)), say("Done.")), [look_up])
+    )
+    ends = sorted(of(events, CallEnded), key=lambda event: event.slot)
+    assert [(event.result.kind, event.result.by) for event in ends] == [
+        ("finished", None),
+        ("refused", "checks"),
+        ("refused", "checks"),
+    ]
+    assert asked == ["SELECT 1"]
+    assert "- query: only reading is allowed" in ends[1].result.content
+    assert "- query: it must not be empty" in ends[2].result.content

@@ -9,6 +9,7 @@ from typing import Any
 from .detect.detector import Factory
 from .errors import ConfigurationError
 from .guards.blocked import Blocked
+from .guards.checks import Checks
 from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
 from .guards.guard import GuardFactory
@@ -19,7 +20,7 @@ from .thresholds import Thresholds
 from .tools import Tool
 
 OWN_DETECTORS = frozenset({*steps_of(Thresholds()), *CEILINGS})
-OWN_GUARDS = frozenset(guard.name for guard in (Blocked, Duplicate, Policy, RateLimit, RefuseEqual))
+OWN_GUARDS = frozenset(guard.name for guard in (Blocked, Checks, Duplicate, Policy, RateLimit, RefuseEqual))
 
 
 def load_tools(*sets: str, **options: Any) -> list[Tool]:

@@ -27,6 +27,7 @@ from .detect.judge import Judge
 from .detect.silence import Silence
 from .errors import ConfigurationError, SpawnRefused, SupervisorClosed
 from .guards.blocked import Blocked
+from .guards.checks import Checks
 from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
 from .guards.guard import CallGuard, GuardFactory
@@ -428,6 +429,8 @@ class Supervisor:
             ),
             Blocked(wording),
         ]
+        if any(tool.checks for tool in agent.tools.values()):
+            guards.append(Checks(wording))
         if profile.refuse_equal is not None:
             guards.append(RefuseEqual(profile.refuse_equal, profile.show_earlier, wording))
         if profile.rates or profile.interval is not None:

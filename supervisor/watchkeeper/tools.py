@@ -25,6 +25,8 @@ EVERYTHING = ""
 """The resource name that is a prefix of every other."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+Check = Callable[[Any], str | None]
+"""Says what is wrong with the value of an argument, for the model to read; None: nothing."""
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -85,6 +87,7 @@ class Tool:
         irreversible: bool = False,
         loop_key: str | Iterable[str] | None = None,
         result_key: Callable[[str], str] | str | Iterable[str] | None = None,
+        checks: Mapping[str, Check | Iterable[Check]] | None = None,
         max_output: int = DEFAULT_MAX_OUTPUT,
         hint: str | None = None,
     ) -> None:
@@ -122,6 +125,13 @@ class Tool:
             if field not in self.fields:
                 raise ConfigurationError(
                     f"tool {self.name!r}: loop_key names {field!r}, which is not a parameter; "
+                    f"it has {', '.join(self.fields) or 'none'}"
+                )
+        self.checks = {field: (asked,) if callable(asked) else tuple(asked) for field, asked in (checks or {}).items()}
+        for field in self.checks:
+            if field not in self.fields:
+                raise ConfigurationError(
+                    f"tool {self.name!r}: checks names {field!r}, which is not a parameter; "
                     f"it has {', '.join(self.fields) or 'none'}"
                 )
         self.result_key = result_key if callable(result_key) else _names(result_key)
@@ -172,6 +182,7 @@ def tool(
     irreversible: bool = ...,
     loop_key: str | Iterable[str] | None = ...,
     result_key: Callable[[str], str] | str | Iterable[str] | None = ...,
+    checks: Mapping[str, Check | Iterable[Check]] | None = ...,
     max_output: int = ...,
     hint: str | None = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
@@ -191,6 +202,8 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     - ``loop_key``: name or names of the arguments that make two calls the same for detection (default: all).
     - ``result_key``: a function of the output text, or a name or names of JSON fields, for what makes two results the
       same.
+    - ``checks``: by argument, one or several functions that say what is wrong with its value, or None; the call is then
+      refused. ``watchkeeper_tools.checks`` has some.
     - ``max_output``: characters that the model sees.
     - ``hint``: what the model should do next when a call fails.
 

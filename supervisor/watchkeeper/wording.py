@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from .arguments import BadArguments
+from .fitting import MAX_PROBLEMS
 from .messages import Action, Finding
 
 KNOWN = 1500
@@ -122,6 +123,14 @@ class Wording:
             "was not run.",
             f"This is a rule of the run{because}: asking again will not change it.",
             "Do what needs no approval, and say in your answer what a person has to decide or do.",
+        )
+
+    def check_failed(self, tool: str, problems: Sequence[str]) -> Told:
+        lines = "".join(f"\n- {bounded(problem, 300)}" for problem in problems[:MAX_PROBLEMS])
+        return Told(
+            f"The arguments for {named(tool)} do not pass its checks, so it was not run.{lines}",
+            "These are rules of the tool: the same arguments will not pass later either.",
+            "Send the call again with all of these mended, or say in your answer what could not be done.",
         )
 
     def too_soon(self, tool: str, seconds: float) -> Told:

@@ -29,6 +29,7 @@ class RecordedTool(Tool):
         self.loop_key = said.loop_key
         self.result_key = said.result_key
         self.dangerous = self.irreversible = False
+        self.checks = {}
 
 
 def tools_of(declared: Mapping[str, Declared]) -> dict[str, RecordedTool]:
