@@ -46,6 +46,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     mode: GuardMode = "enforce"
     """How far the ladder goes: note what it sees, say a word to the model, or block and stop too. A run may be started
     in another one."""
+    observe: tuple[str, ...] = ()
+    """Guards that let pass and note what they would have done (``WouldRefuse``), by name: ``policy``, ``block``,
+    ``checks``, ``equal``, ``rate``, ``duplicate``, ``evidence``, or one of a third party."""
     attended: bool = False
     """A person is there: where the ladder would stop the run it is paused for them, for at most ``limits.pause``. A run
     may be started otherwise. Sub-agents are never attended unless they are started so: their end is a result for their

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +33,7 @@ from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
 from .guards.guard import CallGuard, GuardFactory
 from .guards.guarded import Guarded
+from .guards.observed import Observed
 from .guards.policy import Policy
 from .guards.rate import RateLimit
 from .ladder import MODES, GuardMode
@@ -43,6 +45,7 @@ from .messages import (
     Message,
     RunStarted,
     UserMessage,
+    WouldRefuse,
 )
 from .monitor import LoopMonitor
 from .provider import Provider
@@ -148,6 +151,7 @@ class Supervisor:
             raise SupervisorClosed("the supervisor is not open: use it as 'async with Supervisor() as supervisor:'")
         _check_start(task, history)
         _check_mode(mode)
+        self._check_observed(agent)
         if parent is not None:
             self._check_spawn(parent)
             if parent.executor is not None:
@@ -265,7 +269,7 @@ class Supervisor:
             wording=self.wording,
         )
         watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
-        guards = self._guards_of(agent)
+        guards = self._guards_of(run)
         for guard in guards:
             log.attach(guard)
         run.executor = Executor(
@@ -417,8 +421,10 @@ class Supervisor:
             for run in left:
                 await run.wait()
 
-    def _guards_of(self, agent: Agent) -> list[CallGuard]:
-        profile, wording = agent.profile, self.wording
+    def _guards_of(self, run: Run) -> list[CallGuard]:
+        """The call guards of a run, in the order in which they are asked."""
+        agent, wording = run.agent, self.wording
+        profile = agent.profile
         guards: list[CallGuard] = [
             Policy(
                 wording,
@@ -437,7 +443,19 @@ class Supervisor:
             guards.append(RateLimit(profile.rates, wording, interval=profile.interval))
         if any(tool.stable for tool in agent.tools.values()):
             guards.append(Duplicate(agent.tools, wording))
-        return [*guards, *(Guarded(make()) for make in self._guards)]
+        guards += [Guarded(make()) for make in self._guards]
+        note = partial(run.log.append, WouldRefuse)
+        return [Observed(guard, note) if guard.name in profile.observe else guard for guard in guards]
+
+    def _check_observed(self, agent: Agent) -> None:
+        observed = set(agent.profile.observe) - plugins.OWN_GUARDS - {"evidence"}
+        unknown = observed and observed - {make().name for make in self._guards}
+        if unknown:
+            known = ", ".join(sorted({*plugins.OWN_GUARDS, "evidence"}))
+            raise ConfigurationError(
+                f"agent {agent.name!r}: the profile {agent.profile.name!r} observes {', '.join(sorted(unknown))}, "
+                f"which is no guard; guards are {known}, and those of third parties"
+            )
 
     def _provider_of(self, agent: Agent) -> Provider:
         key = str(getattr(agent.model, "provider", None) or f"model:{agent.model.name}")

@@ -71,11 +71,13 @@ def install(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     monkeypatch.setattr(plugins, "entry_points", lambda group: points if group == "watchkeeper.detectors" else [])
 
 
-def distribution(folder: Path, module: str, text: str, name: str, value: str) -> str:
+def distribution(
+    folder: Path, module: str, text: str, name: str, value: str, group: str = "watchkeeper.detectors"
+) -> str:
     """A folder to put on the path, with a distribution that brings a module of this text, and a detector in it."""
     about = folder / f"{module}-1.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(f"[watchkeeper.detectors]\n{name} = {value}\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
     (folder / f"{module}.py").write_text(text)
     return str(folder)

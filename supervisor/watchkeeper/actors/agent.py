@@ -31,6 +31,7 @@ from ..messages import (
     TurnStarted,
     Usage,
     UserMessage,
+    WouldRefuse,
 )
 from ..model import ModelError, Reply, Request
 from ..provider import Provider
@@ -407,11 +408,26 @@ class AgentActor:
         if reply.text.strip() and (reply.finish != FINISH or not self.last_text):
             self.last_text = reply.text
         decision = decide(reply, situation, self._tries, self._wording)
+        if "evidence" in self._agent.profile.observe:
+            decision = self._observed(decision, reply, situation)
         if isinstance(decision, Push) and decision.rejected is not None:
             self.rejected.append(decision.rejected)
         elif isinstance(decision, End) and decision.reason == "no_evidence":
             self.rejected.append(reply.text)
         return decision
+
+    def _observed(
+        self, decision: Act | Push | Answer | End, reply: Reply, situation: Situation
+    ) -> Act | Push | Answer | End:
+        """Where the evidence gate only observes, an answer that it would not accept is one."""
+        if isinstance(decision, Push) and decision.by == "evidence":
+            text = decision.message
+        elif isinstance(decision, End) and decision.reason == "no_evidence":
+            text = ""
+        else:
+            return decision
+        self._log.append(WouldRefuse, by="evidence", would="push", error="no_evidence", text=text)
+        return Answer(reply.text, forced=situation.finishing)
 
     def _settle_unrun(self, reply: Reply) -> None:
         """The calls of a reply that is paid for but cannot be acted on."""

@@ -112,7 +112,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.profiles.get(event.profile if event is not None else "default") or Profile()
 
     def guards_of(self, profile: Profile, wording: Wording) -> list[CallGuard]:
-        """The call guards that need neither a model nor a clock, in the order in which they are asked."""
+        """The call guards that need neither a model nor a clock, in the order in which they are asked; those that only
+        observe turn nothing away."""
+        guards = self._all_guards_of(profile, wording)
+        return [guard for guard in guards if guard.name not in profile.observe]
+
+    def _all_guards_of(self, profile: Profile, wording: Wording) -> list[CallGuard]:
         guards: list[CallGuard] = [
             Policy(wording, deny=profile.deny, rules=profile.rules, otherwise=profile.otherwise),
             BlockedGuard(wording),
