@@ -107,13 +107,14 @@ class Admission:
             key = loop_key(tool, parsed.values, key)
         key = self._redaction.text(key)  # as the log has it: what is blocked is compared with that
         effect = tool.effect_of(parsed.values)
-        if self._writers_alone and effect.writes:
-            effect = WRITES
         slot = Slot(call, tool, parsed, key, effect, turn, t, identity)
         if over_limit is not None:
             told = self._wording.too_many_calls(over_limit, "of the run")
             return slot, _result(call, tool.name, "not_run", told, "too_many_calls", by="calls")
-        return slot, self._ask_guards(call, slot)
+        result = self._ask_guards(call, slot)
+        if self._writers_alone and effect.writes:
+            slot.effect = WRITES
+        return slot, result
 
     def _ask_guards(self, call: Call, slot: Slot) -> Result | None:
         tool = slot.tool.name

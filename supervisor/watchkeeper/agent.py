@@ -83,6 +83,13 @@ class Agent:
                 "no answer could ever count"
             )
 
+    def is_like(self, other: Agent) -> bool:
+        """The same agent, or one that was made anew with the same name, instructions and tools."""
+        if self is other:
+            return True
+        mine, theirs = ((one.name, one.instructions, tuple(one.tools)) for one in (self, other))
+        return mine == theirs
+
     def as_tool(self, *, name: str | None = None, description: str | None = None, timeout: float | None = None) -> Tool:
         """This agent as a tool of another: each call is a run of its own, under the caller's limits and cancel.
 

@@ -9,6 +9,7 @@ import msgspec
 from .errors import ConfigurationError
 from .guards.rate import Rate
 from .guards.rule import Rule, Ruling
+from .guards.scope import Scope
 from .ladder import GuardMode
 from .thresholds import Steps, Thresholds
 
@@ -46,9 +47,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     mode: GuardMode = "enforce"
     """How far the ladder goes: note what it sees, say a word to the model, or block and stop too. A run may be started
     in another one."""
+    scope: Scope = Scope()
+    """What calls may read and write at all, by the names of resources that their effects declare; of a sub-agent also
+    what those above it may."""
     observe: tuple[str, ...] = ()
     """Guards that let pass and note what they would have done (``WouldRefuse``), by name: ``policy``, ``block``,
-    ``checks``, ``equal``, ``rate``, ``duplicate``, ``evidence``, or one of a third party."""
+    ``scope``, ``reentry``, ``checks``, ``equal``, ``rate``, ``duplicate``, ``evidence``, or one of a third party."""
     attended: bool = False
     """A person is there: where the ladder would stop the run it is paused for them, for at most ``limits.pause``. A run
     may be started otherwise. Sub-agents are never attended unless they are started so: their end is a result for their

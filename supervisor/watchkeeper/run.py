@@ -44,6 +44,7 @@ from .model import CallDelta, TextDelta
 from .seams import Seams
 from .states import State
 from .threadsafe import FromThreads, check_cancel, check_pause, check_steer
+from .tools import Tool
 
 if TYPE_CHECKING:
     from .actors.agent import AgentActor
@@ -87,6 +88,7 @@ class Run:
         history: Sequence[Message],
         keep: int,
         grips_above: frozenset[Grip],
+        within: tuple[Tool, ...] = (),
         guard_mode: GuardMode | None = None,
         attended: bool | None = None,
     ) -> None:
@@ -102,6 +104,8 @@ class Run:
         self.seams = seams
         self.budget = budget
         self.grips_above: frozenset[Grip] = grips_above
+        self.within = within
+        """The tools of the calls within which it was started, outermost first."""
         self.mode_given: GuardMode | None = guard_mode or (parent.mode_given if parent is not None else None)
         """The mode that the run or one above it was started in; None: as the profile has it."""
         self.guard_mode: GuardMode = self.mode_given or agent.profile.mode
@@ -222,7 +226,7 @@ class Run:
     def limits(self) -> dict[str, float | None]:
         """The limits that are in force, those inherited from a parent included. None: no limit."""
         return {name: self.budget.limit(name) for name in ("turns", "calls", "tokens")} | {
-            "seconds": min((run.agent.limits.seconds for run in self._line() if run.agent.limits.seconds), default=None)
+            "seconds": min((run.agent.limits.seconds for run in self.line() if run.agent.limits.seconds), default=None)
         }
 
     # -- steer -------------------------------------------------------------------------------------------------------
@@ -404,12 +408,12 @@ class Run:
 
     def time_left(self) -> float | None:
         """Seconds until the first of the time limits of this run and those above it; None without any."""
-        limits = [limit - run.elapsed() for run in self._line() if (limit := run.agent.limits.seconds) is not None]
+        limits = [limit - run.elapsed() for run in self.line() if (limit := run.agent.limits.seconds) is not None]
         return min(limits, default=None)
 
     def time_share(self) -> float:
         """The largest share of a time limit that is used up, over this run and those above it."""
-        return max((run.elapsed() / limit for run in self._line() if (limit := run.agent.limits.seconds)), default=0.0)
+        return max((run.elapsed() / limit for run in self.line() if (limit := run.agent.limits.seconds)), default=0.0)
 
     def deadline(self) -> float:
         """The clock's time at which the run's time is up; infinity without a limit."""
@@ -437,7 +441,8 @@ class Run:
         self._waiters.clear()
         self.notify()
 
-    def _line(self) -> list[Run]:
+    def line(self) -> list[Run]:
+        """This run and those above it, the root last."""
         line, run = [], self
         while True:
             line.append(run)

@@ -36,6 +36,8 @@ from .guards.guarded import Guarded
 from .guards.observed import Observed
 from .guards.policy import Policy
 from .guards.rate import RateLimit
+from .guards.reentry import DEEPEST, Reentry
+from .guards.scope import Scope, Scoped
 from .ladder import MODES, GuardMode
 from .locks import Grip, Locks
 from .log import KEEP, Reader
@@ -53,6 +55,7 @@ from .redaction import Redaction
 from .run import Ending, Run
 from .seams import Seams
 from .threads import Threads
+from .tools import Tool
 from .windup import last_resort, wind_up
 from .wording import Wording
 
@@ -153,7 +156,7 @@ class Supervisor:
         _check_mode(mode)
         self._check_observed(agent)
         if parent is not None:
-            self._check_spawn(parent)
+            self._check_spawn(parent, agent)
             if parent.executor is not None:
                 parent.executor.take_grips()
         limits = agent.limits
@@ -169,6 +172,7 @@ class Supervisor:
             history=history,
             keep=self._keep,
             grips_above=_grips_above(parent),
+            within=_within(parent),
             guard_mode=mode,
             attended=attended,
         )
@@ -435,6 +439,11 @@ class Supervisor:
             ),
             Blocked(wording),
         ]
+        scopes = [one.agent.profile.scope for one in run.line() if one.agent.profile.scope != Scope()]
+        if scopes:
+            guards.append(Scoped(scopes, wording))
+        if len(run.within) + 1 >= DEEPEST:
+            guards.append(Reentry(run.within, wording))
         if any(tool.checks for tool in agent.tools.values()):
             guards.append(Checks(wording))
         if profile.refuse_equal is not None:
@@ -464,11 +473,13 @@ class Supervisor:
             provider = self._providers[key] = Provider(key)
         return provider
 
-    def _check_spawn(self, parent: Run) -> None:
+    def _check_spawn(self, parent: Run, agent: Agent) -> None:
         if parent.ending is not None or parent.stopping_after_turn is not None:
             raise SpawnRefused(f"run {parent.id} is ending")
         if parent.depth >= MAX_DEPTH:
             raise SpawnRefused(f"sub-agents may be {MAX_DEPTH} deep, and this would be the next level")
+        if sum(agent.is_like(run.agent) for run in parent.line()) + 1 >= DEEPEST:
+            raise SpawnRefused(f"the agent {agent.name} would be at work inside itself for the {DEEPEST}rd time")
         if parent.root.descendants >= MAX_CHILDREN:
             raise SpawnRefused(f"this run has started {MAX_CHILDREN} sub-agents already, which is all it may")
 
@@ -495,6 +506,15 @@ def _call_of(parent: Run) -> str:
     """The call of the parent within which this code runs; empty outside of one."""
     here = HERE.get(None)
     return here.call_id if here is not None and here.run is parent else ""
+
+
+def _within(parent: Run | None) -> tuple[Tool, ...]:
+    """The tools of the calls within which this code runs, outermost first."""
+    if parent is None:
+        return ()
+    here = HERE.get(None)
+    tool = parent.agent.tools.get(here.tool) if here is not None and here.run is parent else None
+    return parent.within if tool is None else (*parent.within, tool)
 
 
 def _is_cancel(error: BaseException) -> bool:

@@ -125,6 +125,21 @@ class Wording:
             "Do what needs no approval, and say in your answer what a person has to decide or do.",
         )
 
+    def out_of_scope(self, tool: str, verb: str, what: str) -> Told:
+        return Told(
+            f"This call of {named(tool)} would {named(verb)} {named(what)}, which is outside of what this run may "
+            f"{named(verb)}, so it was not run.",
+            "This is a rule of the run: asking again will not change it.",
+            "Keep to the data of this run, or say in your answer what is missing.",
+        )
+
+    def reached_itself(self, tool: str, depth: int) -> Told:
+        return Told(
+            f"{named(tool)} was not run: it would be at work inside itself for the {depth}rd time.",
+            "The calls around this one have been handed the same task on and on.",
+            "Do the work here with other tools, or answer with what you know and what is missing.",
+        )
+
     def check_failed(self, tool: str, problems: Sequence[str]) -> Told:
         lines = "".join(f"\n- {bounded(problem, 300)}" for problem in problems[:MAX_PROBLEMS])
         return Told(

@@ -13,6 +13,7 @@ from watchkeeper.cli.exits import CommandError
 from watchkeeper.cli.policy import Policy, policy_of, read_policy
 from watchkeeper.guards.rate import Rate
 from watchkeeper.guards.rule import Rule
+from watchkeeper.guards.scope import Scope
 from watchkeeper.profiles import PROFILES, Profile
 from watchkeeper.thresholds import Steps, Thresholds
 
@@ -89,6 +90,13 @@ def test_rules() -> None:
         Rule("deny", "write_file", unless=({"path": "notes/*"},), why="only notes"),
         Rule("allow", "run_command", when=({"argv": ("git", "status")}, {"argv": ("git", "log", "**"), "cwd": "src"})),
     )
+
+
+def test_scope() -> None:
+    found = policy('[scope]\nreads = ["docs"]\nwrites = []\n')
+    assert found.profile.scope == Scope(reads=("docs",), writes=())
+    assert policy('[scope]\nreads = "off"\n').profile.scope == Scope()
+    assert found.untried == ("scope",)
 
 
 def test_rates() -> None:

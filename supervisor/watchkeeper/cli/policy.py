@@ -37,13 +37,14 @@ UNTRIED = (
     "writers_alone",
     "interval",
     "rates",
+    "scope",
     "remind_at",
     "finish_at",
     "on_limit",
     "thought_alert",
     "thought_force",
 )
-"""What recordings cannot show the effect of: they have no turns and times, or none that would be the same."""
+"""What recordings cannot show the effect of: they have no turns, times and effects, or none that would be the same."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +87,9 @@ def read_policy(path: Path, plugged: Mapping[str, Steps | None] = NONE) -> Polic
         interval = 2                  # least seconds between two calls
         calls = 10                    # and at most so many at once, then as many as fit into
         seconds = 60                  # so many seconds
+
+        [scope]                       # what calls may read and write at all, as their effects name it
+        writes = ["shared:/home/me/notes"]
 
         [tools.get_status]            # for recorded runs, whose tools are known by name alone
         poll = true
