@@ -14,6 +14,7 @@ from support import of, perform, scripted
 from watchkeeper import Agent, Effect, Limits, ToolError, ToolOutput, Transient, current_call, tool
 from watchkeeper.messages import CallEnded, CallStarted
 from watchkeeper.testing import backend, call, say
+from watchkeeper.wording import Wording
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -157,7 +158,8 @@ async def test_results_go_back_in_slot_order() -> None:
     model = scripted(call(*[("work", {"n": n}) for n in range(5)], ("nope", {}), ("work", {"n": 9})), say("done"))
     _, events = await perform(Agent(model, [work]))
     tool_messages = [message for message in model.requests[1].messages if message.role == "tool"]
-    assert [message.content.split("\n")[0] for message in tool_messages] == [
+    unmarked = (message.content.removeprefix(f"{Wording().tool_output('work')}\n") for message in tool_messages)
+    assert [content.split("\n")[0] for content in unmarked] == [
         *[f"result {n}" for n in range(5)],
         "There is no tool named 'nope', so nothing was run.",
         "result 9",

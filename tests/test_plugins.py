@@ -122,7 +122,10 @@ def test_factories_are_loaded(load: Callable[[], list[Any]], group: str, registe
     ("load", "group", "name"),
     [
         *((load_detectors, "watchkeeper.detectors", name) for name in ("equal", "breaker", "silence", "arguments")),
-        *((load_guards, "watchkeeper.guards", name) for name in ("block", "equal", "policy", "interval", "duplicate")),
+        *(
+            (load_guards, "watchkeeper.guards", name)
+            for name in ("block", "equal", "policy", "rate", "duplicate", "checks")
+        ),
     ],
 )
 def test_our_own_names_are_taken(load: Callable[[], Any], group: str, name: str, register: Register) -> None:

@@ -26,9 +26,11 @@ _HOMES = {
     "Outcome": "messages",
     "Price": "price",
     "Profile": "profiles",
+    "Redaction": "redaction",
     "Result": "messages",
     "Ring": "detect.round",
     "Round": "detect.round",
+    "Rule": "guards.rule",
     "Run": "run",
     "RunEndedError": "errors",
     "SpawnRefused": "errors",
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from .errors import ToolError as ToolError
     from .errors import Transient as Transient
     from .errors import WatchkeeperError as WatchkeeperError
+    from .guards.rule import Rule as Rule
     from .messages import Call as Call
     from .messages import Event as Event
     from .messages import Finding as Finding
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
     from .price import Price as Price
     from .profiles import Limits as Limits
     from .profiles import Profile as Profile
+    from .redaction import Redaction as Redaction
     from .run import Run as Run
     from .supervisor import Supervisor as Supervisor
     from .thresholds import Steps as Steps

@@ -10,9 +10,10 @@ import msgspec
 from . import arguments
 from .budget import Budget, Hold, Short
 from .fingerprint import call_key, loop_key
-from .guards.guard import CallGuard, Proposal, Refuse, Reuse, Wait
+from .guards.guard import Ask, CallGuard, Proposal, Refuse, Reuse, Wait
 from .messages import Call, Kind, Result
 from .naming import resolve
+from .redaction import NOTHING_SECRET, Redaction
 from .tools import WRITES, Effect, Tool
 from .wording import Told, Wording
 
@@ -83,6 +84,7 @@ class Admission:
         budget: Budget,
         *,
         writers_alone: bool = False,
+        redaction: Redaction = NOTHING_SECRET,
     ) -> None:
         self._tools = tools
         self._guards = guards
@@ -90,6 +92,7 @@ class Admission:
         self._budget = budget
         self._counted: dict[str, dict[str, float]] = {name: self._counts(name) for name in tools}
         self._writers_alone = writers_alone
+        self._redaction = redaction
 
     def consider(self, call: Call, turn: int, t: float, *, tools_off: bool) -> tuple[Slot | None, Result | None]:
         """The call as a slot, its result if it is not to run, or both. Never raises, whatever guards and tools do.
@@ -109,11 +112,13 @@ class Admission:
         identity = key = call_key(tool.name, parsed.canonical)
         if tool.loop_key is not None:
             key = loop_key(tool, parsed.values, key)
+        key = self._redaction.text(key)  # as the log has it: what is blocked is compared with that
         effect = tool.effect_of(parsed.values)
-        if self._writers_alone and effect.writes:
-            effect = WRITES
         slot = Slot(call, tool, parsed, key, effect, turn, t, identity)
-        return slot, self._ask_guards(call, slot) or self._charge(call, slot)
+        result = self._ask_guards(call, slot)
+        if self._writers_alone and effect.writes:
+            slot.effect = WRITES
+        return slot, result or self._charge(call, slot)
 
     def _counts(self, tool: str) -> dict[str, float]:
         """What a call is counted in; by tool only where there is a limit, which never comes later."""
@@ -143,6 +148,7 @@ class Admission:
 
     def _ask_guards(self, call: Call, slot: Slot) -> Result | None:
         tool = slot.tool.name
+        asking: tuple[CallGuard, Ask] | None = None
         for guard in self._guards:
             try:
                 decision = guard.call(slot)
@@ -152,6 +158,8 @@ class Admission:
                 continue
             if isinstance(decision, Wait):
                 slot.not_before = max(slot.not_before, slot.t + decision.seconds)
+            elif isinstance(decision, Ask):
+                asking = asking or (guard, decision)
             elif isinstance(decision, Reuse):
                 return Result(
                     call.id,
@@ -166,7 +174,13 @@ class Admission:
                 return Result(call.id, tool, decision.kind, decision.message, error=decision.error, by=guard.name)
             else:
                 return self._guard_failed(call, tool, guard, f"it answered with a {type(decision).__name__}")
-        return None
+        return None if asking is None else self._approval(call, tool, *asking)
+
+    def _approval(self, call: Call, tool: str, guard: CallGuard, ask: Ask) -> Result | None:
+        """What becomes of a call that needs approval and that no guard refuses. There is nobody who could be asked, so
+        it is denied; whoever adds approvals adds them here."""
+        told = self._wording.no_approval(tool, ask.why)
+        return _result(call, tool, "denied", told, "no_approval", by=guard.name)
 
     def _guard_failed(self, call: Call, tool: str, guard: CallGuard, why: str) -> Result:
         told = self._wording.not_run(tool, f"the guard {guard.name} failed ({why})")

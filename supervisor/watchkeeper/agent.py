@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from .current import current_call
 from .errors import ConfigurationError, SpawnRefused
+from .guards.policy import PolicyFunction
+from .guards.rule import Compiled, Rule, check
 from .model import Model
 from .profiles import Limits, Profile, profile_named
 from .retry import RetryPolicy
@@ -22,9 +24,11 @@ class Agent:
     - ``required``: names of tools that must all have succeeded, and found something, before an answer counts;
       ``required_any``: one of these must have. ``fresh``: those of them that must have run after the last write.
     - ``profile``: a name or a :class:`Profile`; ``limits`` replaces the profile's limits.
+    - ``policy``: a function that allows, denies or asks, call by call, beside the profile's rules; deny wins.
     - ``tool_choice``: ``auto``, ``required`` (until the first call), or a tool's name.
 
-    Raises :class:`ConfigurationError` if two tools have one name, or a required tool is not there or is denied.
+    Raises :class:`ConfigurationError` if two tools have one name, or a required tool is not there or is denied,
+    and for rules that cannot work.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class Agent:
         fresh: Iterable[str] = (),
         profile: str | Profile = "default",
         limits: Limits | None = None,
+        policy: PolicyFunction | None = None,
         tool_choice: str = "auto",
         parallel: bool = True,
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008
@@ -52,10 +57,12 @@ class Agent:
         self.fresh = tuple(fresh)
         self.profile = profile_named(profile)
         self.limits = limits or self.profile.limits
+        self.policy = policy
         self.tool_choice = tool_choice
         self.parallel = parallel
         self.retry = retry
         _check_limits(self.limits)
+        check(self.profile.rules, self.tools.values())
         if tool_choice not in ("auto", "none", "required") and tool_choice not in self.tools:
             raise ConfigurationError(
                 f"agent {name!r}: tool_choice names {tool_choice!r}, which is not one of its tools"
@@ -70,12 +77,22 @@ class Agent:
                 f"agent {self.name!r}: the required tool {wanted!r} is not among its tools "
                 f"({', '.join(self.tools) or 'none'}); add it to tools=, or drop the requirement"
             )
-        deny = self.profile.deny
-        if wanted in deny or (tool.dangerous and "dangerous" in deny):
+        rules = (*(Rule("deny", name) for name in self.profile.deny), *self.profile.rules)
+        if any(
+            rule.decision == "deny" and not (rule.when or rule.unless) and Compiled(rule).speaks_of(tool)
+            for rule in rules
+        ):
             raise ConfigurationError(
                 f"agent {self.name!r}: the required tool {wanted!r} is denied by the profile {self.profile.name!r}; "
                 "no answer could ever count"
             )
+
+    def is_like(self, other: Agent) -> bool:
+        """The same agent, or one that was made anew with the same name, instructions and tools."""
+        if self is other:
+            return True
+        mine, theirs = ((one.name, one.instructions, tuple(one.tools)) for one in (self, other))
+        return mine == theirs
 
     def as_tool(self, *, name: str | None = None, description: str | None = None, timeout: float | None = None) -> Tool:
         """This agent as a tool of another: each call is a run of its own, under the caller's limits and cancel.

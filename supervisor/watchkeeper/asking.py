@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import anyio
+import msgspec
 
 from .detect.chant import FINISH, Chant, Chanting
 from .history import unique
@@ -22,6 +23,7 @@ from .messages import (
     Usage,
 )
 from .model import CallDelta, Chunk, Finished, Model, ModelError, Reply, Request, TextDelta, Timeouts, UsageReported
+from .redaction import Stream
 
 if TYPE_CHECKING:
     from .log import Log
@@ -58,6 +60,7 @@ class Assembly:
         self._deltas = deltas
         self._text: dict[Channel, list[str]] = {"content": [], "reasoning": []}
         self._calls: dict[int, _Call] = {}
+        self._safe: dict[tuple[Channel, int], Stream] = {}
         self._pending: dict[Channel, list[str]] = {}
         self._pending_size = 0
         self._flushed = log.seams.clock()
@@ -76,9 +79,9 @@ class Assembly:
             if not chunk.text:
                 return
             self._text.setdefault(chunk.channel, []).append(chunk.text)
-            self._stream(chunk.channel, chunk.text)
             self._hear(chunk.channel, chunk.text)
-            self._deltas(chunk)
+            if safe := self._stream(chunk.channel, chunk.text):
+                self._deltas(TextDelta(safe, chunk.channel))
         elif isinstance(chunk, CallDelta):
             made = self._calls.get(chunk.index)
             if made is None:
@@ -87,11 +90,13 @@ class Assembly:
             if chunk.tool:
                 made.tool = (made.tool + chunk.tool)[:MAX_NAME]
                 self.size += len(chunk.tool)
+            safe = ""
             if chunk.arguments:
                 made.parts.append(chunk.arguments)
-                self._stream("arguments", chunk.arguments)
                 self._hear("arguments", chunk.arguments, chunk.index)
-            self._deltas(chunk)
+                safe = self._stream("arguments", chunk.arguments, chunk.index)
+            if safe or chunk.id or chunk.tool:
+                self._deltas(msgspec.structs.replace(chunk, arguments=safe))
             if len(self._calls) > MAX_CALLS:
                 raise ModelError("bad_request", f"the reply holds more than {MAX_CALLS} calls")
         elif isinstance(chunk, Finished):
@@ -120,8 +125,18 @@ class Assembly:
         self.flush()
         self._log.append(FindingMade, finding=_finding(found, self._log.n))
 
-    def _stream(self, channel: Channel, text: str) -> None:
+    def _stream(self, channel: Channel, text: str, index: int = 0) -> str:
+        """What may be seen now of a text that goes on: without what may be the beginning of a secret."""
         self.size += len(text)
+        stream = self._safe.get((channel, index))
+        if stream is None:
+            stream = self._safe[channel, index] = Stream(self._log.redaction)
+        safe = stream.feed(text)
+        if safe:
+            self._put_aside(channel, safe)
+        return safe
+
+    def _put_aside(self, channel: Channel, text: str) -> None:
         self._pending.setdefault(channel, []).append(text)
         self._pending_size += len(text)
         if self._pending_size >= EVERY_CHARACTERS or self._log.seams.clock() - self._flushed >= EVERY_SECONDS:
@@ -133,6 +148,15 @@ class Assembly:
         self._pending.clear()
         self._pending_size = 0
         self._flushed = self._log.seams.clock()
+
+    def end(self) -> None:
+        """The text is at its end: what was held back may be seen."""
+        for (channel, index), stream in self._safe.items():
+            if rest := stream.rest():
+                self._put_aside(channel, rest)
+                arguments = channel == "arguments"
+                self._deltas(CallDelta(index, arguments=rest) if arguments else TextDelta(rest, channel))
+        self.flush()
 
     def dropped(self, attempt: int, estimate: int) -> None:
         """The attempt failed: if anything of it had come, say that it counts nowhere."""
@@ -216,7 +240,7 @@ async def ask(
                         break
             if not assembly.chunks:
                 raise ModelError("empty_stream", "the stream ended before anything came")
-            assembly.flush()
+            assembly.end()
             if assembly.chanting is not None and cut_chant:
                 allowed = request.max_tokens if request.max_tokens is not None else 0
                 assembly.cut(assembly.chanting, estimate - allowed, allowed)

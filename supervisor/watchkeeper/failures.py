@@ -6,6 +6,8 @@ import traceback
 from collections.abc import Iterator
 
 from .errors import ToolError, Transient
+from .escapes import neutral
+from .redaction import HELD, NOTHING_SECRET, Redaction
 
 HOSTILE = (Exception, SystemExit, GeneratorExit)
 """What the methods of a foreign object may raise when it is shown."""
@@ -32,28 +34,31 @@ def is_timeout(failure: BaseException) -> bool:
     return any(kind is TimeoutError or kind.__name__ in _TIMEOUTS for kind in type(leaf(failure)).__mro__)
 
 
-def describe(failure: BaseException, hint: str | None) -> tuple[str, str, str | None]:
+def describe(
+    failure: BaseException, hint: str | None, redaction: Redaction = NOTHING_SECRET
+) -> tuple[str, str, str | None]:
     """Code, short text and hint for the model. Never a traceback."""
     if isinstance(failure, ToolError):
-        return "tool_error", short(failure), failure.hint or hint
+        return "tool_error", short(failure, redaction), failure.hint or hint
     if isinstance(failure, Transient):
-        return "transient", short(failure), hint
-    return type(failure).__name__, short(failure), hint
+        return "transient", short(failure, redaction), hint
+    return type(failure).__name__, short(failure, redaction), hint
 
 
-def short(failure: BaseException) -> str:
+def short(failure: BaseException, redaction: Redaction = NOTHING_SECRET) -> str:
+    """The first line of its text, without secrets and terminal escapes."""
     try:
         text = str(failure).strip()
     except HOSTILE:
         return ""
-    line = text.partition("\n")[0]
+    line = redaction.within(neutral(text.partition("\n")[0][: SHOWN + HELD]), SHOWN + 1)
     return line if len(line) <= SHOWN else line[:SHOWN] + "…"
 
 
-def full_text(failure: BaseException) -> str:
-    """The whole of it with its traceback, for people; of a very long one the begin and the end."""
+def full_text(failure: BaseException, redaction: Redaction = NOTHING_SECRET) -> str:
+    """The whole of it with its traceback, for people, without secrets; of a very long one the begin and the end."""
     try:
-        text = "".join(traceback.format_exception(failure))
+        text = redaction.text("".join(traceback.format_exception(failure)))
         if len(text) <= LONGEST:
             return text
         head = LONGEST // 4

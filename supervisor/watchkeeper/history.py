@@ -17,14 +17,20 @@ _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class History:
-    """Messages of the conversation so far, without the system prompt. A call that is open is answered as such."""
+    """Messages of the conversation so far, without the system prompt. A call that is open is answered as such.
 
-    def __init__(self, earlier: Iterable[Message] = ()) -> None:
+    ``label``: what a model reads above the output of a tool, given its name.
+    """
+
+    def __init__(self, earlier: Iterable[Message] = (), label: Callable[[str], str] | None = None) -> None:
+        self._label = label
         self._messages: list[Message] = repaired(earlier)
         self._open: dict[str, int] = {}
         """The place of the answer of each call that has no result yet."""
         self.characters = sum(map(_size, self._messages))
         """Length of all of it, for an estimate of its tokens."""
+        self._ours: set[str] = set()
+        """Calls whose result is not the output of a tool but a word of ours."""
         self.ids: set[str] = {call.id for message in self._messages for call in message.calls}
         self.folds: dict[type[Event], Callable[[Any], None]] = {
             CallEnded: self._ended,
@@ -38,6 +44,20 @@ class History:
     def messages(self) -> tuple[Message, ...]:
         """The conversation, valid as it stands."""
         return tuple(self._messages)
+
+    def view(self) -> tuple[Message, ...]:
+        """The conversation as a model reads it: the output of tools is marked as such, and imitates no mark of ours."""
+        if self._label is None:
+            return self.messages()
+        return tuple(message if message.role != "tool" else self._marked(message) for message in self._messages)
+
+    def _marked(self, message: Message) -> Message:
+        if message.call_id in self._ours or message.call_id in self._open:
+            return message
+        assert self._label is not None
+        content = message.content.replace(MARK, MARK[1:-1])
+        label = self._label(message.tool or "")
+        return Message("tool", f"{label}\n{content}", call_id=message.call_id, tool=message.tool)
 
     def open_calls(self) -> list[Call]:
         """Calls that have no result yet."""
@@ -67,6 +87,10 @@ class History:
     def _ended(self, event: CallEnded) -> None:
         result = event.result
         place = self._open.pop(result.call_id, None)
+        if result.by is not None or result.kind not in ("finished", "failed"):
+            self._ours.add(result.call_id)
+        elif self._label is not None:
+            self.characters += len(self._label(result.tool)) + 1
         if place is not None:
             open_ = self._messages[place]
             message = Message("tool", result.content, call_id=result.call_id, tool=open_.tool)

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 
 from .messages import Event
+from .redaction import NOTHING_SECRET, Redaction
 from .seams import Seams
 
 KEEP = 1000
@@ -21,6 +22,9 @@ KEEP = 1000
 
 BACKLOG = 256
 """Facts after which a lazy reader is woken although nobody waits for it."""
+
+IDS = frozenset(("call_id", "held", "child"))
+"""Fields that hold ids of ours, or ids that every server checks: no secrets."""
 
 E = TypeVar("E", bound=Event)
 
@@ -124,16 +128,25 @@ class Reader:
 
 
 class Log:
-    """The facts of one run."""
+    """The facts of one run. No fact holds a secret: ``redaction`` cuts them out before anybody sees it."""
 
     def __init__(
-        self, run: str, seams: Seams, *, parent: str | None = None, context: str = "main", keep: int = KEEP
+        self,
+        run: str,
+        seams: Seams,
+        *,
+        parent: str | None = None,
+        context: str = "main",
+        keep: int = KEEP,
+        redaction: Redaction = NOTHING_SECRET,
     ) -> None:
         self.run = run
         self.parent = parent
         self.context = context
         self.keep = keep
         self.seams = seams
+        self.redaction = redaction
+        self._secret = not redaction.inert
         self._clock = seams.clock
         self.began = seams.clock()
         self._at = seams.wall()
@@ -164,6 +177,11 @@ class Log:
         """Append a fact and return it. Raises ``RuntimeError`` after the end record: nothing comes after that."""
         if self.closed:
             raise RuntimeError(f"the log of run {self.run} has ended: {kind.__name__} comes too late")
+        if self._secret:
+            redacted = self.redaction.anything
+            for name, value in fields.items():
+                if value and name not in IDS:
+                    fields[name] = redacted(value)
         self.n = n = self.n + 1
         self.last_t = t = self._clock() - self.began
         event = kind(

@@ -27,6 +27,8 @@ Status = Literal["completed", "stopped", "cancelled", "failed", "handed_over"]
 Mode = Literal["after_turn", "now", "kill"]
 Action = Literal["nudge", "block", "pause", "stop"]
 Channel = Literal["content", "reasoning", "arguments"]
+Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push"]
+"""What a guard would do: ``push`` sends an answer back to the model."""
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
@@ -324,6 +326,18 @@ class CallEnded(Event, frozen=True, gc=False, tag="call_ended"):
     """Full text of an error, for people; never sent to the model."""
 
 
+class WouldRefuse(Event, frozen=True, gc=False, tag="would_refuse"):
+    """What a guard in the mode ``observe`` would have done, and did not."""
+
+    by: str
+    would: Would
+    call_id: str = ""
+    """Empty for an answer."""
+    tool: str = ""
+    error: str = ""
+    text: str = ""
+
+
 class FindingMade(Event, frozen=True, gc=False, tag="finding_made"):
     finding: Finding
 
@@ -475,6 +489,7 @@ AnyEvent = (
     | CallAdmitted
     | CallStarted
     | CallEnded
+    | WouldRefuse
     | FindingMade
     | Nudged
     | Reminded

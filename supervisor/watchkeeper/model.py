@@ -77,7 +77,8 @@ class Model(Protocol):
     ``stream`` opens one request and yields its chunks; leaving the context closes the connection at once, also on
     cancellation. It makes exactly one attempt and raises :class:`ModelError` for what went wrong: retries are the
     caller's. Optional attributes: ``timeouts`` (:class:`Timeouts`), ``provider`` (a key by which runs share one rate
-    limiter and one circuit breaker), ``base_url`` (where it is, for its price), ``context_window`` (tokens).
+    limiter and one circuit breaker), ``base_url`` (where it is, for its price), ``context_window`` (tokens),
+    ``secrets`` (texts that a run keeps out of all that it writes, such as its key).
     """
 
     @property

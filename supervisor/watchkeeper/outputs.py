@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
+from .escapes import neutral
 from .failures import HOSTILE
+from .redaction import HELD, NOTHING_SECRET, Redaction
 from .tools import ToolOutput
 
 MAX_DETAIL = 20_000
@@ -24,22 +26,23 @@ class Rendered(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
 
 
-def render(value: Any, limit: int) -> Rendered:
+def render(value: Any, limit: int, redaction: Redaction = NOTHING_SECRET) -> Rendered:
     """As :func:`_render`; a value whose own methods fail is named instead of shown."""
     try:
-        return _render(value, limit)
+        return _render(value, limit, redaction)
     except HOSTILE as error:
         return Rendered(f"(a {type(value).__name__} that cannot be shown: {type(error).__name__})", False, None, 0)
 
 
-def _render(value: Any, limit: int) -> Rendered:
-    """What a tool returned, in at most ``limit`` characters and a note of what was cut.
+def _render(value: Any, limit: int, redaction: Redaction) -> Rendered:
+    """What a tool returned, in at most ``limit`` characters and a note of what was cut. First terminal escapes and
+    secrets are taken out, so that neither is cut in half.
 
     Never raises: what cannot be encoded is shown as text. Productive is what is not empty, unless the tool says
     otherwise; an outcome that the tool calls an error never is.
     """
     if type(value) is str and 0 < len(value) <= limit and value.isascii() and not value.isspace():
-        return Rendered(value, True, None, 0)
+        return Rendered(redaction.text(neutral(value)), True, None, 0)
     error: str | None = None
     productive: bool | None = None
     if isinstance(value, ToolOutput):
@@ -47,13 +50,19 @@ def _render(value: Any, limit: int) -> Rendered:
     whole = text(value)
     if productive is None:
         productive = not _empty(value) and bool(whole) and not whole.isspace()
-    cut = max(len(whole) - limit, 0)
-    if cut:
-        head = limit * 3 // 4
-        note = f"\n[… {cut} characters were cut here; ask for a part of it …]\n"
-        content = f"{_whole(whole[:head])}{note}{_whole(whole[head + cut :])}"
+    head = limit * 3 // 4
+    tail = limit - head
+    if len(whole) > limit + 2 * HELD:  # too long to be looked through: what is kept, and enough beside it
+        begin, end = (redaction.text(neutral(part)) for part in (whole[: head + HELD], whole[-tail - HELD :]))
+        cut = len(whole) - limit
     else:
-        content = _whole(whole)
+        begin = end = redaction.text(neutral(whole))
+        cut = max(len(end) - limit, 0)
+    if cut:
+        note = f"\n[… {cut} characters were cut here; ask for a part of it …]\n"
+        content = f"{_whole(begin[:head])}{note}{_whole(end[len(end) - tail :])}"
+    else:
+        content = _whole(end)
     return Rendered(content, productive and error is None, error, cut)
 
 

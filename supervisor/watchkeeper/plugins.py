@@ -9,17 +9,22 @@ from typing import Any
 from .detect.detector import Factory
 from .errors import ConfigurationError
 from .guards.blocked import Blocked
-from .guards.denied import Denied
+from .guards.checks import Checks
 from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
 from .guards.guard import GuardFactory
-from .guards.interval import Interval
+from .guards.policy import Policy
+from .guards.rate import RateLimit
+from .guards.reentry import Reentry
+from .guards.scope import Scoped
 from .ladder import CEILINGS, steps_of
 from .thresholds import Thresholds
 from .tools import Tool
 
 OWN_DETECTORS = frozenset({*steps_of(Thresholds()), *CEILINGS})
-OWN_GUARDS = frozenset(guard.name for guard in (Blocked, Denied, Duplicate, Interval, RefuseEqual))
+OWN_GUARDS = frozenset(
+    guard.name for guard in (Blocked, Checks, Duplicate, Policy, RateLimit, Reentry, RefuseEqual, Scoped)
+)
 
 
 def load_tools(*sets: str, **options: Any) -> list[Tool]:

@@ -7,6 +7,9 @@ from typing import Literal
 import msgspec
 
 from .errors import ConfigurationError
+from .guards.rate import Rate
+from .guards.rule import Rule, Ruling
+from .guards.scope import Scope
 from .ladder import GuardMode
 from .thresholds import Steps, Thresholds
 
@@ -80,6 +83,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     mode: GuardMode = "enforce"
     """How far the ladder goes: note what it sees, say a word to the model, or block and stop too. A run may be started
     in another one."""
+    scope: Scope = Scope()
+    """What calls may read and write at all, by the names of resources that their effects declare; of a sub-agent also
+    what those above it may."""
+    observe: tuple[str, ...] = ()
+    """Guards that let pass and note what they would have done (``WouldRefuse``), by name: ``policy``, ``block``,
+    ``scope``, ``reentry``, ``checks``, ``equal``, ``rate``, ``duplicate``, ``evidence``, or one of a third party."""
     attended: bool = False
     """A person is there: where the ladder would stop the run it is paused for them, for at most ``limits.pause``. A run
     may be started otherwise. Sub-agents are never attended unless they are started so: their end is a result for their
@@ -91,9 +100,19 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     writers_alone: bool = False
     """A writing call runs alone, whatever it writes."""
     interval: float | None = None
-    """Least seconds between two calls of one tool. Less than a second is waited, more is refused."""
+    """Least seconds between two calls of one tool. Up to a second is waited, more is refused."""
+    rates: dict[str, Rate] = {}
+    """Rates of tools, by name or by a glob of names; those not named are held to ``interval``."""
     deny: tuple[str, ...] = ()
     """Tools that never run, by name; ``dangerous`` stands for all that are declared so."""
+    rules: tuple[Rule, ...] = ()
+    """What else the policy says of tools and their arguments. The strongest that fits a call counts: deny, then ask,
+    then allow."""
+    otherwise: Ruling = "allow"
+    """What becomes of calls that no rule speaks of. That a tool is handed to an agent is its permission, unless this
+    says otherwise."""
+    mark_output: bool = True
+    """Above each output of a tool the model reads that it is data and no instruction."""
     remind_at: float = 0.7
     """Share of a budget at which the model is reminded."""
     finish_at: float = 0.9

@@ -10,6 +10,7 @@ from .errors import Transient
 from .fingerprint import result_key
 from .history import OPEN
 from .messages import Kind, Result
+from .redaction import NOTHING_SECRET, Redaction
 from .wording import Told, Wording
 
 
@@ -28,13 +29,14 @@ class Settlement(msgspec.Struct, frozen=True):
 class Results:
     """Makes the results of one run's calls."""
 
-    def __init__(self, wording: Wording, tag: str) -> None:
+    def __init__(self, wording: Wording, tag: str, redaction: Redaction = NOTHING_SECRET) -> None:
         self._wording = wording
+        self._redaction = redaction
         self._tag = tag
         self._numbers = 0
 
     def finished(self, slot: Slot, value: object) -> Settlement:
-        rendered = outputs.render(value, slot.tool.max_output)
+        rendered = outputs.render(value, slot.tool.max_output, self._redaction)
         return Settlement(
             Result(
                 slot.call_id,
@@ -50,20 +52,22 @@ class Results:
 
     def failed(self, slot: Slot, failure: BaseException, retried: int = 0) -> Settlement:
         leaf = failures.leaf(failure)
-        code, text, hint = failures.describe(leaf, slot.tool.hint)
+        code, text, hint = failures.describe(leaf, slot.tool.hint, self._redaction)
         self._numbers += 1
         number = f"{self._tag}-{self._numbers}"
         if isinstance(leaf, Transient):
             told = self._wording.transient(slot.tool.name, text, leaf.retry_after, retried)
         else:
             told = self._wording.failed(slot.tool.name, code, text, hint, number)
-        detail = f"error {number}\n{failures.full_text(failure)}"
+        detail = f"error {number}\n{failures.full_text(failure, self._redaction)}"
         return Settlement(_result(slot, "failed", told, code, None), detail, result_key(f"{code}\n{text}"))
 
     def timed_out(self, slot: Slot, failure: BaseException, seconds: float) -> Settlement:
         told = self._wording.timed_out(slot.tool.name, round(seconds, 3))
         result = _result(slot, "timed_out", told, "timeout", "timeout")
-        return Settlement(result, failures.full_text(failure), result_key("timeout"), at_work=slot.job is not None)
+        return Settlement(
+            result, failures.full_text(failure, self._redaction), result_key("timeout"), at_work=slot.job is not None
+        )
 
     def cancelled(self, slot: Slot) -> Settlement:
         """Stopped by a cancel; a thread that is still at work is abandoned."""
@@ -86,7 +90,7 @@ class Results:
     def crashed(self, slot: Slot, failure: BaseException) -> Settlement:
         """Not the tool has failed but something around it: nothing may be asked of a host's wording here."""
         result = Result(slot.call_id, slot.tool.name, "abandoned", OPEN, error="crash", by="crash")
-        return Settlement(result, failures.full_text(failure))
+        return Settlement(result, failures.full_text(failure, self._redaction))
 
 
 def _result(slot: Slot, kind: Kind, told: Told, error: str | None, by: str | None) -> Result:

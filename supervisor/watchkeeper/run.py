@@ -47,6 +47,7 @@ from .seams import Seams
 from .states import State
 from .stopwatch import Stopwatch, Timed
 from .threadsafe import FromThreads, check_cancel, check_pause, check_steer
+from .tools import Tool
 
 if TYPE_CHECKING:
     from .actors.agent import AgentActor
@@ -90,13 +91,15 @@ class Run:
         history: Sequence[Message],
         keep: int,
         grips_above: frozenset[Grip],
+        within: tuple[Tool, ...] = (),
         guard_mode: GuardMode | None = None,
         attended: bool | None = None,
     ) -> None:
         self.id = run_id
         self.supervisor = supervisor
         self.agent = agent
-        self.task = task
+        redaction = supervisor.redaction.and_of(getattr(agent.model, "secrets", ()))
+        self.task = redaction.text(task)
         self.parent = parent
         self.root: Run = parent.root if parent is not None else self
         self.depth: int = parent.depth + 1 if parent is not None else 0
@@ -104,6 +107,8 @@ class Run:
         self.seams = seams
         self.budget = budget
         self.grips_above: frozenset[Grip] = grips_above
+        self.within = within
+        """The tools of the calls within which it was started, outermost first."""
         self.mode_given: GuardMode | None = guard_mode or (parent.mode_given if parent is not None else None)
         """The mode that the run or one above it was started in; None: as the profile has it."""
         self.guard_mode: GuardMode = self.mode_given or agent.profile.mode
@@ -113,9 +118,12 @@ class Run:
         self.children: list[Run] = []
         self.descendants = 0
         """Sub-agents ever started under this run, if it is a root."""
-        self.log: Log = Log(run_id, seams, parent=parent.id if parent is not None else None, keep=keep)
+        self.log: Log = Log(
+            run_id, seams, parent=parent.id if parent is not None else None, keep=keep, redaction=redaction
+        )
         self.ledger = Ledger()
-        self.history = History(history)
+        label = supervisor.wording.tool_output if agent.profile.mark_output else None
+        self.history = History(map(redaction.anything, history), label)
         self.evidence = Evidence(agent.required, agent.required_any, agent.fresh)
         self.log.attach(self.ledger)
         self.log.attach(self.history)
@@ -229,7 +237,7 @@ class Run:
         own = {name for budget in self.budget.path for name in budget.limits}
         limits = {name: self.budget.limit(name) for name in (*DIMENSIONS, *sorted(own - {*DIMENSIONS}))}
         for name in ("seconds", "working_seconds"):
-            given = [getattr(run.agent.limits, name) for run in self._line()]
+            given = [getattr(run.agent.limits, name) for run in self.line()]
             limits[name] = min((limit for limit in given if limit is not None), default=None)
         return limits
 
@@ -337,7 +345,7 @@ class Run:
 
     def crashed(self, error: BaseException) -> None:
         """An actor has failed, by a defect of ours or of what the host gave it: the run ends, and no other notices."""
-        self.end(Ending("failed", "crash", cause=failures.full_text(error)))
+        self.end(Ending("failed", "crash", cause=failures.full_text(error, self.log.redaction)))
 
     def rule(self, verdict: Verdict, cause: int) -> None:
         """Carry out a verdict of the watchdog. Nothing is done to a run that is ending already."""
@@ -437,7 +445,7 @@ class Run:
     def times(self) -> list[Timed]:
         """How the time limits of this run and those above it stand."""
         now, found = self.seams.clock(), []
-        for run in self._line():
+        for run in self.line():
             limits = run.agent.limits
             if limits.seconds is not None:
                 found.append(Timed("time", run._wall.seconds(now), limits.seconds, True))
@@ -448,7 +456,7 @@ class Run:
 
     def may_be_unpriced(self) -> bool:
         """Whether it may go on without a known price under a limit of money: as it or a run above it says."""
-        return any(run.agent.limits.unpriced == "allow" for run in self._line())
+        return any(run.agent.limits.unpriced == "allow" for run in self.line())
 
     def deadline(self) -> float:
         """The clock's time at which the run's wall time is up; infinity without a limit."""
@@ -477,7 +485,8 @@ class Run:
         self._waiters.clear()
         self.notify()
 
-    def _line(self) -> list[Run]:
+    def line(self) -> list[Run]:
+        """This run and those above it, the root last."""
         line, run = [], self
         while True:
             line.append(run)

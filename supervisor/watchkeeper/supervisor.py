@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -26,12 +28,16 @@ from .detect.judge import Judge
 from .detect.silence import Silence
 from .errors import ConfigurationError, SpawnRefused, SupervisorClosed
 from .guards.blocked import Blocked
-from .guards.denied import Denied
+from .guards.checks import Checks
 from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
 from .guards.guard import CallGuard, GuardFactory
 from .guards.guarded import Guarded
-from .guards.interval import Interval
+from .guards.observed import Observed
+from .guards.policy import Policy
+from .guards.rate import RateLimit
+from .guards.reentry import DEEPEST, Reentry
+from .guards.scope import Scope, Scoped
 from .ladder import MODES, GuardMode
 from .locks import Grip, Locks
 from .log import KEEP, Reader
@@ -41,14 +47,17 @@ from .messages import (
     Message,
     RunStarted,
     UserMessage,
+    WouldRefuse,
 )
 from .monitor import LoopMonitor
 from .price import Price
 from .prices import Prices
 from .provider import Provider
+from .redaction import Redaction
 from .run import Ending, Run
 from .seams import Seams
 from .threads import Threads
+from .tools import Tool
 from .windup import last_resort, wind_up
 from .wording import Wording
 
@@ -75,6 +84,8 @@ class Supervisor:
     - ``budget``: the root of all runs' budgets; every run draws from it. By default it has no limits.
     - ``detectors``, ``guards``: factories of more of them beside those of the entry points.
     - ``prices``: of models, by name. Others are looked up in ``genai-prices``, if that is installed.
+    - ``redaction``: what is secret and reaches no model, no fact, no delta and no outcome; by default what looks like a
+      key, and the values of environment variables whose names say that they hold one.
     - ``keep``: facts that a run's log keeps for late viewers.
     """
 
@@ -87,6 +98,7 @@ class Supervisor:
         guards: Iterable[GuardFactory] = (),
         prices: Mapping[str, Price] | None = None,
         wording: Wording | None = None,
+        redaction: Redaction | None = None,
         seams: Seams | None = None,
         keep: int = KEEP,
         plugged: bool = True,
@@ -96,6 +108,7 @@ class Supervisor:
             raise ConfigurationError(f"max_runs must be at least 1, not {max_runs}")
         self.seams = seams or Seams()
         self.wording = wording or Wording()
+        self.redaction = redaction if redaction is not None else Redaction(environment=os.environ)
         self.budget = budget or Budget()
         self._prices = Prices(prices or {}, self.seams)
         self.runs: dict[str, Run] = {}
@@ -146,8 +159,9 @@ class Supervisor:
             raise SupervisorClosed("the supervisor is not open: use it as 'async with Supervisor() as supervisor:'")
         _check_start(task, history)
         _check_mode(mode)
+        self._check_observed(agent)
         if parent is not None:
-            self._check_spawn(parent)
+            self._check_spawn(parent, agent)
             if parent.executor is not None:
                 parent.executor.take_grips()
         above = [parent.budget if parent is not None else self.budget]
@@ -164,6 +178,7 @@ class Supervisor:
             history=history,
             keep=self._keep,
             grips_above=_grips_above(parent),
+            within=_within(parent),
             guard_mode=mode,
             attended=attended,
         )
@@ -183,7 +198,7 @@ class Supervisor:
                 child=run.id,
                 agent=agent.name,
                 call_id=_call_of(parent),
-                task=task[:SHOWN_TASK],
+                task=run.task[:SHOWN_TASK],
                 key=task_key(agent.name, task, (message.content for message in history)),
             )
         return run
@@ -213,14 +228,14 @@ class Supervisor:
                         try:
                             await wind_up(run)
                         except Exception as error:  # a defect of ours, or of a host's: nobody may wait for ever
-                            last_resort(run, failures.full_text(error))
+                            last_resort(run, failures.full_text(error, self.redaction))
                     self._let_out(run)
         except KeyboardInterrupt:
             raise
         except BaseExceptionGroup as group:
             if failures.holds(group, KeyboardInterrupt):
                 raise
-            reports.report("run_broken", run=run.id, cause=failures.full_text(group))
+            reports.report("run_broken", run=run.id, cause=failures.full_text(group, self.redaction))
 
     async def _cancelled_from_without(self) -> bool:
         """Who is cancelled cannot see by whom: the sentinel, which no run's group can reach, tells it apart."""
@@ -266,7 +281,7 @@ class Supervisor:
             wording=self.wording,
         )
         watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
-        guards = self._guards_of(agent)
+        guards = self._guards_of(run)
         for guard in guards:
             log.attach(guard)
         run.executor = Executor(
@@ -420,19 +435,46 @@ class Supervisor:
             for run in left:
                 await run.wait()
 
-    def _guards_of(self, agent: Agent) -> list[CallGuard]:
-        profile, wording = agent.profile, self.wording
-        guards: list[CallGuard] = []
-        if profile.deny:
-            guards.append(Denied(profile.deny, wording))
-        guards.append(Blocked(wording))
+    def _guards_of(self, run: Run) -> list[CallGuard]:
+        """The call guards of a run, in the order in which they are asked."""
+        agent, wording = run.agent, self.wording
+        profile = agent.profile
+        guards: list[CallGuard] = [
+            Policy(
+                wording,
+                deny=profile.deny,
+                rules=profile.rules,
+                otherwise=profile.otherwise,
+                function=agent.policy,
+            ),
+            Blocked(wording),
+        ]
+        scopes = [one.agent.profile.scope for one in run.line() if one.agent.profile.scope != Scope()]
+        if scopes:
+            guards.append(Scoped(scopes, wording))
+        if len(run.within) + 1 >= DEEPEST:
+            guards.append(Reentry(run.within, wording))
+        if any(tool.checks for tool in agent.tools.values()):
+            guards.append(Checks(wording))
         if profile.refuse_equal is not None:
             guards.append(RefuseEqual(profile.refuse_equal, profile.show_earlier, wording))
-        if profile.interval is not None:
-            guards.append(Interval(profile.interval, wording))
+        if profile.rates or profile.interval is not None:
+            guards.append(RateLimit(profile.rates, wording, interval=profile.interval))
         if any(tool.stable for tool in agent.tools.values()):
             guards.append(Duplicate(agent.tools, wording))
-        return [*guards, *(Guarded(make()) for make in self._guards)]
+        guards += [Guarded(make()) for make in self._guards]
+        note = partial(run.log.append, WouldRefuse)
+        return [Observed(guard, note) if guard.name in profile.observe else guard for guard in guards]
+
+    def _check_observed(self, agent: Agent) -> None:
+        observed = set(agent.profile.observe) - plugins.OWN_GUARDS - {"evidence"}
+        unknown = observed and observed - {make().name for make in self._guards}
+        if unknown:
+            known = ", ".join(sorted({*plugins.OWN_GUARDS, "evidence"}))
+            raise ConfigurationError(
+                f"agent {agent.name!r}: the profile {agent.profile.name!r} observes {', '.join(sorted(unknown))}, "
+                f"which is no guard; guards are {known}, and those of third parties"
+            )
 
     def _provider_of(self, agent: Agent) -> Provider:
         key = str(getattr(agent.model, "provider", None) or f"model:{agent.model.name}")
@@ -441,11 +483,13 @@ class Supervisor:
             provider = self._providers[key] = Provider(key)
         return provider
 
-    def _check_spawn(self, parent: Run) -> None:
+    def _check_spawn(self, parent: Run, agent: Agent) -> None:
         if parent.ending is not None or parent.stopping_after_turn is not None:
             raise SpawnRefused(f"run {parent.id} is ending")
         if parent.depth >= MAX_DEPTH:
             raise SpawnRefused(f"sub-agents may be {MAX_DEPTH} deep, and this would be the next level")
+        if sum(agent.is_like(run.agent) for run in parent.line()) + 1 >= DEEPEST:
+            raise SpawnRefused(f"the agent {agent.name} would be at work inside itself for the {DEEPEST}rd time")
         if parent.root.descendants >= MAX_CHILDREN:
             raise SpawnRefused(f"this run has started {MAX_CHILDREN} sub-agents already, which is all it may")
 
@@ -472,6 +516,15 @@ def _call_of(parent: Run) -> str:
     """The call of the parent within which this code runs; empty outside of one."""
     here = HERE.get(None)
     return here.call_id if here is not None and here.run is parent else ""
+
+
+def _within(parent: Run | None) -> tuple[Tool, ...]:
+    """The tools of the calls within which this code runs, outermost first."""
+    if parent is None:
+        return ()
+    here = HERE.get(None)
+    tool = parent.agent.tools.get(here.tool) if here is not None and here.run is parent else None
+    return parent.within if tool is None else (*parent.within, tool)
 
 
 def _is_cancel(error: BaseException) -> bool:

@@ -81,7 +81,11 @@ class FromThreads:
             try:
                 function()
             except Exception as error:  # nobody is there to take it; in trio it would end everything
-                reports.report("call_from_thread_failed", run=self._run.id, cause=failures.full_text(error))
+                reports.report(
+                    "call_from_thread_failed",
+                    run=self._run.id,
+                    cause=failures.full_text(error, self._run.log.redaction),
+                )
 
         if not self._run.seams.post(contained):
             raise RunEndedError(f"run {self._run.id} cannot be reached: its event loop has ended")

@@ -25,6 +25,8 @@ EVERYTHING = ""
 """The resource name that is a prefix of every other."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+Check = Callable[[Any], str | None]
+"""Says what is wrong with the value of an argument, for the model to read; None: nothing."""
 
 Cost = float | Mapping[str, float]
 """A number of ``money``, or amounts by dimension of the budget."""
@@ -86,8 +88,10 @@ class Tool:
         stable: bool = False,
         poll: bool = False,
         dangerous: bool = False,
+        irreversible: bool = False,
         loop_key: str | Iterable[str] | None = None,
         result_key: Callable[[str], str] | str | Iterable[str] | None = None,
+        checks: Mapping[str, Check | Iterable[Check]] | None = None,
         max_output: int = DEFAULT_MAX_OUTPUT,
         hint: str | None = None,
         cost: Cost | Callable[..., Cost] | None = None,
@@ -117,6 +121,7 @@ class Tool:
         self.stable = stable
         self.poll = poll
         self.dangerous = dangerous
+        self.irreversible = irreversible
         self.max_output = max_output
         self.hint = hint
         self._cost_of = cost if callable(cost) else None
@@ -130,6 +135,13 @@ class Tool:
             if field not in self.fields:
                 raise ConfigurationError(
                     f"tool {self.name!r}: loop_key names {field!r}, which is not a parameter; "
+                    f"it has {', '.join(self.fields) or 'none'}"
+                )
+        self.checks = {field: (asked,) if callable(asked) else tuple(asked) for field, asked in (checks or {}).items()}
+        for field in self.checks:
+            if field not in self.fields:
+                raise ConfigurationError(
+                    f"tool {self.name!r}: checks names {field!r}, which is not a parameter; "
                     f"it has {', '.join(self.fields) or 'none'}"
                 )
         self.result_key = result_key if callable(result_key) else _names(result_key)
@@ -188,8 +200,10 @@ def tool(
     stable: bool = ...,
     poll: bool = ...,
     dangerous: bool = ...,
+    irreversible: bool = ...,
     loop_key: str | Iterable[str] | None = ...,
     result_key: Callable[[str], str] | str | Iterable[str] | None = ...,
+    checks: Mapping[str, Check | Iterable[Check]] | None = ...,
     max_output: int = ...,
     hint: str | None = ...,
     cost: Cost | Callable[..., Cost] | None = ...,
@@ -205,9 +219,13 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     - ``idempotent``: running it twice does no harm; it may be retried after :class:`Transient`.
     - ``stable``: the answer to equal arguments does not change and may be remembered within the run.
     - ``poll``: meant to be asked again with equal arguments; gets patience in time.
+    - ``dangerous``: a policy may deny all tools that are declared so, in one word.
+    - ``irreversible``: what it does cannot be undone: each call needs the approval of a person.
     - ``loop_key``: name or names of the arguments that make two calls the same for detection (default: all).
     - ``result_key``: a function of the output text, or a name or names of JSON fields, for what makes two results the
       same.
+    - ``checks``: by argument, one or several functions that say what is wrong with its value, or None; the call is then
+      refused. ``watchkeeper_tools.checks`` has some.
     - ``max_output``: characters that the model sees.
     - ``hint``: what the model should do next when a call fails.
     - ``cost``: what one attempt at a call takes from the budget: a number (of ``money``), amounts by dimension such as

@@ -40,11 +40,11 @@ async def wind_up(run: Run) -> None:
     log.append(RunEnding, status=ending.status, reason=ending.reason)
     run.move("ending")
     _drain(run)
-    outcome = _outcome(run, ending, cancel_seconds)
+    outcome: Outcome = log.redaction.anything(_outcome(run, ending, cancel_seconds))
     log.append(RunEnded, outcome=outcome)
     log.close()
     if ending.cause is not None:
-        reports.report("run_failed", run=run.id, cause=ending.cause)
+        reports.report("run_failed", run=run.id, cause=outcome.cause)
     if names:
         reports.report("calls_abandoned", run=run.id, calls=names)
     run.finished(outcome)
@@ -75,7 +75,7 @@ def _drain(run: Run) -> None:
         try:
             run.watchdog.catch_up(run.reader)
         except Exception as error:
-            reports.report("watchdog_failed", run=run.id, cause=failures.full_text(error))
+            reports.report("watchdog_failed", run=run.id, cause=failures.full_text(error, run.log.redaction))
         run.reader.close()
 
 
@@ -118,7 +118,7 @@ def last_resort(run: Run, cause: str) -> None:
             if not run.log.closed:
                 run.log.append(RunEnded, outcome=outcome)
         except Exception as error:
-            reports.report("end_record_failed", run=run.id, cause=failures.full_text(error))
+            reports.report("end_record_failed", run=run.id, cause=failures.full_text(error, run.log.redaction))
         finally:
             run.log.close()
             run.finished(outcome)

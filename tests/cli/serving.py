@@ -53,7 +53,11 @@ def served(script: Script | Mapping[str, Script]) -> Iterator[ChatServer]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """That of the tests without what would tell the program where its model is."""
+    """That of the tests without what would tell the program where its model is. A path for modules comes before the
+    one that the tests themselves are run with: the program is the one that they test."""
+    path = os.environ.get("PYTHONPATH")
+    if path and "PYTHONPATH" in more:
+        more["PYTHONPATH"] = os.pathsep.join((more["PYTHONPATH"], path))
     return {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")} | more
 
 

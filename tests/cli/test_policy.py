@@ -11,6 +11,9 @@ import pytest
 from watchkeeper.cli.declared import Declared
 from watchkeeper.cli.exits import CommandError
 from watchkeeper.cli.policy import Policy, policy_of, read_policy
+from watchkeeper.guards.rate import Rate
+from watchkeeper.guards.rule import Rule
+from watchkeeper.guards.scope import Scope
 from watchkeeper.profiles import PROFILES, Profile
 from watchkeeper.thresholds import Steps, Thresholds
 
@@ -41,7 +44,9 @@ def test_every_setting_can_be_said() -> None:
         for field in msgspec.structs.fields(kind):
             if isinstance(field.default, msgspec.Struct) and not isinstance(field.default, Steps):
                 continue
-            value = field.default if field.default is not msgspec.NODEFAULT else "x"
+            value = "x" if field.default is msgspec.NODEFAULT else field.default
+            if field.default_factory is not msgspec.NODEFAULT:
+                value = field.default_factory()
             if isinstance(value, Steps):
                 said = "[1, 2, 3]"
             elif value is None:
@@ -63,6 +68,41 @@ def test_every_setting_can_be_said() -> None:
 )
 def test_steps(said: str, steps: Steps) -> None:
     assert policy(f"[thresholds]\n{said}").profile.thresholds.equal == steps
+
+
+def test_rules() -> None:
+    found = policy(
+        """
+        otherwise = "ask"
+        [[rules]]
+        decision = "deny"
+        tool = "write_file"
+        unless = { path = "notes/*" }
+        why = "only notes"
+        [[rules]]
+        decision = "allow"
+        tool = "run_command"
+        when = [{ argv = ["git", "status"] }, { argv = ["git", "log", "**"], cwd = "src" }]
+        """
+    ).profile
+    assert found.otherwise == "ask"
+    assert found.rules == (
+        Rule("deny", "write_file", unless=({"path": "notes/*"},), why="only notes"),
+        Rule("allow", "run_command", when=({"argv": ("git", "status")}, {"argv": ("git", "log", "**"), "cwd": "src"})),
+    )
+
+
+def test_scope() -> None:
+    found = policy('[scope]\nreads = ["docs"]\nwrites = []\n')
+    assert found.profile.scope == Scope(reads=("docs",), writes=())
+    assert policy('[scope]\nreads = "off"\n').profile.scope == Scope()
+    assert found.untried == ("scope",)
+
+
+def test_rates() -> None:
+    found = policy('[rates.look]\ninterval = 2\n[rates."http_*"]\ncalls = 10\nseconds = 5\n')
+    assert found.profile.rates == {"look": Rate(interval=2), "http_*": Rate(calls=10, seconds=5)}
+    assert found.untried == ("rates",)
 
 
 def test_tools() -> None:
@@ -107,6 +147,22 @@ def test_what_recordings_cannot_show_is_named() -> None:
         ("[thresholds]\nequal = { halt = 3 }", "thresholds.equal.halt is unknown; allowed here: nudge, block, stop"),
         ("[thresholds]\nwindow = 0", "thresholds.window must be more than 0"),
         ("[limits]\nmax_turn = 1", "limits.max_turn is unknown (did you mean max_turns?)"),
+        ('otherwise = "maybe"', 'otherwise must be one of "allow", "deny", "ask"'),
+        ("rates = 1", "rates must be tables ([rates.NAME])"),
+        ("[rates]\nlook = 3", "rates.look must be a table ([rates.look] with interval = 2"),
+        ("[rates.look]\nseconds = 3", "rates.look must be a table"),
+        ("[rates.look]\ncall = 3", "rates.look must be a table"),
+        ("[rates.look]\ncalls = 3\nsecond = 3", "rates.look.second is unknown (did you mean seconds?)"),
+        ("[rates.look]\ncalls = 0", "rates.look: a rate's calls must be more than 0, not 0"),
+        ("[rates.look]\ncalls = 2.5", "rates.look.calls must be a whole number"),
+        ("rules = 1", "rules must be tables ([[rules]])"),
+        ("rules = [1]", "rules[0] must be a table ([[rules]])"),
+        ('[[rules]]\ntool = "x"', 'rules[0] has no decision; say decision = "deny", "ask" or "allow"'),
+        ('[[rules]]\ndecision = "forbid"', 'rules[0].decision must be one of "allow", "deny", "ask"'),
+        ('[[rules]]\ndecision = "deny"\nunles = {}', "rules[0].unles is unknown (did you mean unless?)"),
+        ('[[rules]]\ndecision = "deny"\nwhen = "x"', "rules[0].when must be a table of patterns by argument"),
+        ('[[rules]]\ndecision = "deny"\nwhen = { path = 7 }', "rules[0].when must be a table of patterns by argument"),
+        ('[[rules]]\ndecision = "deny"\nwhen = {}', "rules[0]: a condition of a rule has a pattern for each argument"),
         ("tools = 1", "tools must be tables"),
         ("[tools]\nread = true", "tools.read must be a table ([tools.read])"),
         ("[tools.read]\npoll = 1", "tools.read.poll must be true or false, not 1"),

@@ -388,6 +388,25 @@ class TestPolicies:
         row, _ = rows(capsys, write(tmp_path / "a.jsonl", [recorded(*steps)]), "--policy", policy)
         assert (row["nudged_at"], row["blocked_at"], row["detector"]) == (2, 4, "equal")
 
+    def test_rules_are_tried_and_what_would_ask_is_denied_because_nobody_was_there(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        policy = tmp_path / "rules.toml"
+        policy.write_text(
+            '[[rules]]\ndecision = "deny"\ntool = "look"\nunless = { path = "notes/*" }\n'
+            '[[rules]]\ndecision = "ask"\ntool = "sing"\n'
+        )
+        kept, denied, asked = (
+            step(args={"path": "notes/a"}),
+            step(args={"path": "src/a"}),
+            step("sing", args={"path": "notes/b"}),
+        )
+        file = write(tmp_path / "a.jsonl", [recorded(kept, denied, run="denied"), recorded(kept, asked, run="asked")])
+        *found, _ = rows(capsys, file, "--policy", policy)
+        assert [(row["blocked_at"], row["detector"], row["calls_saved"]) for row in found] == [
+            (1, "guard:policy", 1)
+        ] * 2
+
     def test_what_cannot_be_tried_is_said(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         policy = tmp_path / "p.toml"
         policy.write_text("interval = 2\n")

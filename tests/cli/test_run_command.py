@@ -15,7 +15,7 @@ from serving import PROGRAM, TIMEOUT, environment, served
 
 from watchkeeper import decode_event
 from watchkeeper.cli import main
-from watchkeeper.messages import Event, RunEnded, RunStarted
+from watchkeeper.messages import CallEnded, Event, RunEnded, RunStarted
 from watchkeeper.testing import BACKENDS
 from watchkeeper.testing.server import CallTools, ChatServer, Fault, Say, Script
 
@@ -112,6 +112,48 @@ def test_what_models_and_tools_say_steers_no_terminal(folder: Path, capsys: pyte
     shown = capsys.readouterr().out
     assert FORBIDDEN.isdisjoint(shown)
     assert "␛[31mred" in shown
+
+
+def test_a_policy_file_is_taken_as_replay_takes_it(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "p.toml"
+    policy.write_text(
+        'base = "safe-loop"\ninterval = "off"\n[[rules]]\ndecision = "deny"\ntool = "read_file"\n'
+        'when = { path = "b.*" }\nwhy = "not b"\n[tools.x]\npoll = true\n'
+    )
+    more = ["--tools", "files", "--root", str(folder), "--policy", str(policy), "--json"]
+    assert run_against(TWO_READS, *more) == 0
+    shown = capsys.readouterr()
+    events = events_in(shown.out)
+    started, ends = events[0], [event.result for event in events if isinstance(event, CallEnded)]
+    assert isinstance(started, RunStarted)
+    assert (started.profile, started.limits["turns"]) == ("p", 15)
+    assert {end.kind: "not b" in end.content for end in ends} == {"finished": False, "denied": True}
+    assert f"--policy {policy}: tools: not used" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("policy", "more", "told"),
+    [
+        ("", ["--profile", "demo"], "--profile and --policy exclude each other"),
+        ("mod = 1", [], "mod is unknown (did you mean mode?)"),
+        (
+            '[[rules]]\ndecision = "deny"\ntool = "read_file"\nwhen = { pth = "x" }',
+            ["--tools", "files"],
+            "the argument 'pth', which is not there; read_file takes ",
+        ),
+    ],
+)
+def test_a_policy_that_cannot_be_taken_is_one_line(
+    policy: str, more: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text(policy)
+    assert main([*GIVEN, "--policy", str(file), *more]) == 2
+    errors = capsys.readouterr().err
+    assert told in errors
+    assert errors.count("\n") == 1
 
 
 @pytest.mark.parametrize(

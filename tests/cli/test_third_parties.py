@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from recording import recorded, step, write
-from serving import environment, run_program
+from serving import environment, run_program, served
 from thirdparty import distribution, install
 
 import watchkeeper
 from watchkeeper.cli import main
+from watchkeeper.testing.server import CallTools, Say
 
 
 @pytest.fixture
@@ -87,6 +88,49 @@ class TestUnimportable:
         assert done.stderr == (
             "watchkeeper: watchkeeper.detectors: unwell (unwell:Detector, from unwell) cannot be loaded: "
             f"{why}; repair it, or uninstall what brings it\n"
+        )
+
+
+class TestGuards:
+    """Of third parties: ``watchkeeper run`` asks those that are installed."""
+
+    GUARD = """
+from watchkeeper.guards.guard import Refuse
+
+class NoSums:
+    name = "no_sums"
+    folds = {}
+
+    def call(self, proposal):
+        return Refuse("sums are not for you", "no_sums") if proposal.tool.name == "calculate" else None
+"""
+
+    def run(self, folder: str, *more: str) -> Any:
+        script = [CallTools(("calculate", {"expression": "1 + 1"})), Say("Done.")]
+        with served(script) as server:
+            options = ["--model", "m", "--base-url", server.base_url, "--tools", "calc", "--json", *more]
+            return run_program("run", "x", *options, env=environment(PYTHONPATH=folder))
+
+    def test_are_asked(self, tmp_path: Path) -> None:
+        folder = distribution(tmp_path / "i", "theirs", self.GUARD, "no_sums", "theirs:NoSums", "watchkeeper.guards")
+        done = self.run(folder)
+        (end,) = (json.loads(line)["result"] for line in done.stdout.splitlines() if '"call_ended"' in line)
+        assert (end["kind"], end["by"], end["content"]) == ("refused", "no_sums", "sums are not for you")
+        policy = tmp_path / "p.toml"
+        policy.write_text('observe = ["no_sums"]\n')
+        done = self.run(folder, "--policy", str(policy))
+        (would,) = (json.loads(line) for line in done.stdout.splitlines() if '"would_refuse"' in line)
+        assert (would["by"], would["would"], would["tool"]) == ("no_sums", "refuse", "calculate")
+        assert '"kind":"finished"' in done.stdout
+
+    def test_one_that_cannot_be_imported_is_one_line(self, tmp_path: Path) -> None:
+        broken = "import no_such_module_anywhere\n"
+        folder = distribution(tmp_path / "i", "theirs", broken, "no_sums", "theirs:NoSums", "watchkeeper.guards")
+        done = self.run(folder)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            "watchkeeper: watchkeeper.guards: no_sums (theirs:NoSums, from theirs) cannot be loaded: "
+            "ModuleNotFoundError: No module named 'no_such_module_anywhere'; repair it, or uninstall what brings it\n"
         )
 
 

@@ -72,12 +72,14 @@ def install(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     monkeypatch.setattr(plugins, "entry_points", lambda group: points if group == "watchkeeper.detectors" else [])
 
 
-def distribution(folder: Path, module: str, text: str, name: str, value: str) -> str:
+def distribution(
+    folder: Path, module: str, text: str, name: str, value: str, group: str = "watchkeeper.detectors"
+) -> str:
     """A new distribution in a folder, which brings a module of this text with a detector in it; the value of PYTHONPATH
     with which it is installed."""
     about = folder / f"{module}-1.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(f"[watchkeeper.detectors]\n{name} = {value}\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
     (folder / f"{module}.py").write_text(text)
     return os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 from asked import WORDING, Asked, is_guard
 
-from watchkeeper import tool
+from watchkeeper import ConfigurationError, tool
 from watchkeeper.guards.blocked import Blocked
-from watchkeeper.guards.denied import Denied
 from watchkeeper.guards.equal import REMEMBERED, RefuseEqual
 from watchkeeper.guards.guard import Refuse, Wait
-from watchkeeper.guards.interval import Interval
+from watchkeeper.guards.policy import Policy
+from watchkeeper.guards.rate import Rate, RateLimit
 from watchkeeper.messages import Blocked as BlockedEvent
 
 
@@ -118,14 +121,14 @@ def test_several_keys_at_once() -> None:
     ],
 )
 def test_a_policy_denies_by_name_or_by_danger(names: tuple[str, ...], denied: list[str]) -> None:
-    run = Asked(Denied(names, WORDING))
+    run = Asked(Policy(WORDING, deny=names))
     assert is_guard(run.guard)
     found = [one.name for one in (look, read, remove) if run.ask(one) is not None]
     assert found == denied
 
 
 def test_a_denial_is_one_and_says_that_asking_again_is_useless() -> None:
-    refused = refusal(Asked(Denied(["look"], WORDING)), look)
+    refused = refusal(Asked(Policy(WORDING, deny=["look"])), look)
     assert (refused.kind, refused.error) == ("denied", "denied")
     assert "asking again will not change it" in refused.message
 
@@ -199,7 +202,7 @@ def test_its_memory_is_bounded_and_keeps_what_is_in_use() -> None:
 
 
 def spaced(seconds: float = 5.0) -> Asked:
-    return Asked(Interval(seconds, WORDING))
+    return Asked(RateLimit({}, WORDING, interval=seconds))
 
 
 def test_the_first_call_waits_for_nothing() -> None:
@@ -260,6 +263,90 @@ def test_a_call_that_waits_has_its_slot() -> None:
     assert isinstance(run.guard.call(run.propose(look)), Refuse)
     run.t = 1.5
     assert run.guard.call(run.propose(look)) is None
+
+
+# -- rates by tool ---------------------------------------------------------------------------------------------------
+
+
+def rated(**rates: Rate) -> Asked:
+    return Asked(RateLimit(rates, WORDING, interval=None))
+
+
+def starts(run: Asked, seconds: float, step: float = 0.25) -> list[float]:
+    """When calls of ``look`` would start, if it is asked for one all the time."""
+    found = []
+    for n in range(int(seconds / step)):
+        run.t = n * step
+        proposal = run.propose(look)
+        decision = run.guard.call(proposal)
+        if isinstance(decision, Refuse):
+            run.end(proposal, kind="refused", by="rate")
+        else:
+            run.admit(proposal)
+            found.append(run.t + (decision.seconds if isinstance(decision, Wait) else 0.0))
+    return found
+
+
+def test_a_bucket_is_spent_at_once_and_fills_up_evenly() -> None:
+    found = starts(rated(look=Rate(calls=3, seconds=30)), 60)
+    assert found[:3] == [0, 0.25, 0.5]
+    assert found[3:] == pytest.approx([10, 20, 30, 40, 50, 60], abs=0.01)
+
+
+def test_after_a_rest_the_bucket_is_full_and_no_fuller() -> None:
+    run = rated(look=Rate(calls=2, seconds=20))
+    assert starts(run, 1) == [0, 0.25]
+    run.t = 10_000
+    assert run.ask(look) is None
+    assert run.ask(look) is None
+    assert "again in 10.0 seconds" in refusal(run, look).message
+
+
+def test_interval_and_bucket_hold_both() -> None:
+    found = starts(rated(look=Rate(interval=2, calls=3, seconds=60)), 70)
+    assert found == pytest.approx([0, 2, 4, 20, 40, 60], abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "rate", [Rate(interval=0.3), Rate(calls=4, seconds=10), Rate(interval=1.5, calls=7, seconds=9)]
+)
+@pytest.mark.parametrize("step", [0.1, 0.3, 0.7])
+def test_no_more_than_a_rate_allows_in_any_stretch(rate: Rate, step: float) -> None:
+    found = starts(rated(look=rate), 60, step)
+    assert len(found) > 10
+    for n, begin in enumerate(found):
+        for more, end in enumerate(found[n:]):
+            if rate.interval is not None:
+                assert end - begin >= more * rate.interval - 1e-6
+            if rate.calls is not None:
+                assert more + 1 <= rate.calls + (end - begin) * rate.calls / rate.seconds + 1e-6
+
+
+def test_a_name_comes_before_a_glob_and_both_before_the_interval_of_all() -> None:
+    rates = {"lo*": Rate(interval=10), "look": Rate(interval=20)}
+    run = Asked(RateLimit(rates, WORDING, interval=5))
+    for one, left in ((look, "20.0"), (read, "5.0")):
+        run.ask(one)
+        assert f"again in {left} seconds" in refusal(run, one).message
+    run = Asked(RateLimit({"*": Rate(interval=10)}, WORDING))
+    run.ask(look)
+    assert run.ask(read) is None  # a rate each
+    assert "again in 10.0 seconds" in refusal(run, look).message
+
+
+def test_a_tool_without_a_rate_is_free() -> None:
+    run = rated(look=Rate(interval=10))
+    assert [run.ask(read) for _ in range(100)] == [None] * 100
+    assert run.guard._at == {}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"seconds": 3.0}, {"interval": 0}, {"calls": 0}, {"calls": 1, "seconds": -1.0}, {"interval": math.inf}],
+)
+def test_rates_that_make_no_sense(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="a rate"):
+        Rate(**wrong)
 
 
 def test_tools_are_apart_and_arguments_are_not() -> None:

@@ -10,7 +10,7 @@ import pytest
 from stage import ended, play, stage, varying
 
 from support import scripted
-from watchkeeper import Agent, Budget, Limits, ModelError, Run, tool
+from watchkeeper import Agent, Budget, Limits, ModelError, Run, current_call, tool
 from watchkeeper.budget import Hold, Short
 from watchkeeper.messages import ChildEnded, ChildStarted, ModelReplied, RunStarted, Usage
 from watchkeeper.model import Request
@@ -113,12 +113,13 @@ async def test_budg_05_no_limit_of_ones_own_means_the_one_above() -> None:
 
 
 def spawning(spawns: int) -> Agent:
-    """An agent that answers every task by giving so many tasks to itself."""
-    agents: list[Agent] = []
+    """An agent that answers every task by giving so many tasks to one of its kind, by another name: the very same one
+    would be refused as its own grandchild."""
+    agents: list[Agent]
 
     @tool(effect="nothing", timeout=None)
     async def spawn(task: str) -> str:
-        answer = await agents[0].as_tool().function(task=task)
+        answer = await agents[current_call().run.depth + 1].as_tool().function(task=task)
         return str(answer.content)
 
     def script(request: Request, n: int) -> Step:
@@ -126,7 +127,7 @@ def spawning(spawns: int) -> Agent:
             return say("that is all")
         return call(*[("spawn", {"task": f"{n} {k}"}) for k in range(spawns)])
 
-    agents.append(Agent(ScriptedModel(script), [spawn], name="spawner"))
+    agents = [Agent(ScriptedModel(script), [spawn], name=f"spawner_{level}") for level in range(4)]
     return agents[0]
 
 

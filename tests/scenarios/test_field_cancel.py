@@ -302,9 +302,11 @@ async def test_dead_01_agents_that_ask_each_other_end_at_the_depth() -> None:
         agents.update(a=asker("a", second), b=asker("b", "a"))
         ran = await play(agents["a"])
         assert ran.end == ("completed", "answer")
-        assert "a heard: No sub-agent was started" in seen[0]
-        assert "may be 2 deep" in seen[0]
-        assert seen[1:] == [f"{second} heard: a has asked", f"a heard: {second} has asked"]
+        # The tool would reach itself for the second time: that call is refused, and no further agent is started.
+        assert seen == [f"{second} heard: a has asked", f"a heard: {second} has asked"]
+        innermost = ran.run.children[0].children[0]
+        assert [record.kind for record in innermost.outcome.calls] == ["refused"]
+        assert innermost.children == []
 
 
 async def test_dead_01_such_agents_can_still_be_stopped() -> None:

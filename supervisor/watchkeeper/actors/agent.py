@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
+import msgspec
 
 from ..agent import Agent
 from ..allowance import Allowance
@@ -32,6 +33,7 @@ from ..messages import (
     TurnStarted,
     Usage,
     UserMessage,
+    WouldRefuse,
 )
 from ..model import ModelError, Reply, Request
 from ..prices import Prices
@@ -76,7 +78,9 @@ class AgentActor:
         self._prices = prices
         self._allowance = Allowance(budget, agent.limits.reply_tokens)
         self._wording = wording
-        self._specs = tuple(tool.spec() for tool in agent.tools.values())
+        redaction = run.log.redaction
+        self._instructions = redaction.text(agent.instructions)
+        self._specs = tuple(redaction.anything(tool.spec()) for tool in agent.tools.values())
         self._spec_characters = len(repr(self._specs)) + len(agent.instructions)
         self._tries = Tries()
         self._thoughts = Thoughts(agent.profile.thresholds, frozenset())
@@ -224,14 +228,14 @@ class AgentActor:
     # -- ask ---------------------------------------------------------------------------------------------------------
 
     def _request(self, tools_off: bool, max_tokens: int | None) -> Request:
-        system = (Message("system", self._agent.instructions),) if self._agent.instructions else ()
+        system = (Message("system", self._instructions),) if self._instructions else ()
         choice = self._agent.tool_choice
         if tools_off:
             choice = "none"
         elif choice != "none" and self._called:
             choice = "auto"  # a forced call is forced once: else it would be forced for ever
         return Request(
-            messages=system + self._history.messages(),
+            messages=system + self._history.view(),
             tools=self._specs,
             tool_choice=choice if self._specs else "auto",
             max_tokens=max_tokens,
@@ -294,6 +298,8 @@ class AgentActor:
                 self._provider.released(self._run.seams.clock(), ticket=ticket)
                 self._charge(hold, None)
                 raise
+            # The calls stay as they are, for the tools: what is written of them is redacted where it is written.
+            reply = msgspec.structs.replace(reply, text=log.redaction.text(reply.text))
             self._provider.succeeded(self._run.seams.clock())
             over = self._charge(hold, reply.usage)
             self._learn(reply.usage)
@@ -380,11 +386,13 @@ class AgentActor:
     def _retried(self, number: int, error: Exception, wait: float) -> None:
         self._run.waits(True)
         kind = error.kind if isinstance(error, ModelError) else "unknown"
-        self._log.append(ModelRetried, attempt=number, error=kind, wait=wait, detail=str(error)[:500])
+        self._log.append(
+            ModelRetried, attempt=number, error=kind, wait=wait, detail=self._log.redaction.within(str(error), 500)
+        )
 
     def _model_failed(self, error: ModelError) -> End:
-        self._log.append(ModelFailed, error=error.kind, detail=str(error)[:2000])
-        self._run.detail = f"{error.kind}: {error}"[:500]
+        self._log.append(ModelFailed, error=error.kind, detail=self._log.redaction.within(str(error), 2000))
+        self._run.detail = self._log.redaction.within(f"{error.kind}: {error}", 500)
         if error.kind == "context_length":
             return End("stopped", "context")
         return End("failed", "model_unavailable" if error.retryable else "model_refused")
@@ -403,11 +411,26 @@ class AgentActor:
         if reply.text.strip() and (reply.finish != FINISH or not self.last_text):
             self.last_text = reply.text
         decision = decide(reply, situation, self._tries, self._wording)
+        if "evidence" in self._agent.profile.observe:
+            decision = self._observed(decision, reply, situation)
         if isinstance(decision, Push) and decision.rejected is not None:
             self.rejected.append(decision.rejected)
         elif isinstance(decision, End) and decision.reason == "no_evidence":
             self.rejected.append(reply.text)
         return decision
+
+    def _observed(
+        self, decision: Act | Push | Answer | End, reply: Reply, situation: Situation
+    ) -> Act | Push | Answer | End:
+        """Where the evidence gate only observes, an answer that it would not accept is one."""
+        if isinstance(decision, Push) and decision.by == "evidence":
+            text = decision.message
+        elif isinstance(decision, End) and decision.reason == "no_evidence":
+            text = ""
+        else:
+            return decision
+        self._log.append(WouldRefuse, by="evidence", would="push", error="no_evidence", text=text)
+        return Answer(reply.text, forced=situation.finishing)
 
     def _settle_unrun(self, reply: Reply) -> None:
         """The calls of a reply that is paid for but cannot be acted on."""

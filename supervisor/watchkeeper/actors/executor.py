@@ -35,6 +35,7 @@ from ..messages import (
     Settled,
 )
 from ..planner import Plan, is_shared
+from ..redaction import HELD
 from ..results import Results, Settlement
 from ..retry import Again, GivingUp, RetryPolicy, retrying
 from ..threads import Job, NoThread, Threads
@@ -83,11 +84,13 @@ class Executor:
         self._run = run
         self._log = run.log
         self._clock = run.seams.clock
-        self._admission = Admission(tools, guards, wording, budget, writers_alone=writers_alone)
+        self._admission = Admission(
+            tools, guards, wording, budget, writers_alone=writers_alone, redaction=run.log.redaction
+        )
         self._locks = locks
         self._threads = threads
         self._tasks = tasks
-        self._results = Results(wording, run.id[-6:])
+        self._results = Results(wording, run.id[-6:], run.log.redaction)
         self._parallel = parallel
         self._above = run.grips_above
         self._ready: deque[Slot] = deque()
@@ -259,7 +262,7 @@ class Executor:
 
     def _answer(self, call: Call, result: Result, slot: Slot | None) -> None:
         if slot is not None:
-            key, shown = slot.key, slot.arguments[:SHOWN_ARGUMENTS].decode("utf-8", "replace")
+            key, shown = slot.key, self._shown(slot)
         else:
             shown = call.arguments[:SHOWN_ARGUMENTS]
             key = call_key(result.tool, call.arguments.encode("utf-8", "replace"))
@@ -499,7 +502,7 @@ class Executor:
             slot=slot.slot,
             result=result,
             key=slot.key,
-            arguments=slot.arguments[:SHOWN_ARGUMENTS].decode("utf-8", "replace"),
+            arguments=self._shown(slot),
             result_key=same,
             wait=started - slot.t,
             ran=now - started,
@@ -533,6 +536,13 @@ class Executor:
         if slot.hold is not None:
             self._log.append(Held, slot=slot.slot, amounts=slot.hold.amounts, held=slot.hold.id)
         return slot.hold is not None
+
+    def _shown(self, slot: Slot) -> str:
+        """The beginning of its arguments, cut so that no secret is cut in half."""
+        if len(slot.arguments) <= SHOWN_ARGUMENTS:
+            return slot.arguments.decode("utf-8", "replace")
+        begin = slot.arguments[: SHOWN_ARGUMENTS + HELD].decode("utf-8", "replace")
+        return self._log.redaction.within(begin, SHOWN_ARGUMENTS)
 
     def _share(self, slot: Slot, first: Slot, settlement: Settlement) -> None:
         if slot.settled:

@@ -28,7 +28,8 @@ class RecordedTool(Tool):
         self.poll = said.poll
         self.loop_key = said.loop_key
         self.result_key = said.result_key
-        self.dangerous = False
+        self.dangerous = self.irreversible = False
+        self.checks = {}
 
 
 def tools_of(declared: Mapping[str, Declared]) -> dict[str, RecordedTool]:

@@ -34,6 +34,7 @@ from ..messages import (
     RunStarted,
     Stopped,
     UserMessage,
+    WouldRefuse,
 )
 from .printable import arguments, duration, first_line, one_line
 
@@ -113,6 +114,7 @@ class Narrator:
             CancelRequested: self._cancel_requested,
             CancelConfirmed: self._cancelled,
             DetectorFailed: self._detector_failed,
+            WouldRefuse: self._would_refuse,
             ContextChanged: self._context_changed,
             LoopBlocked: self._loop_blocked,
             ChildStarted: self._child_started,
@@ -242,6 +244,10 @@ class Narrator:
         yield line(
             f"{INDENT}! the detector {event.detector} failed and is switched off: {one_line(event.error, 90)}", "bad"
         )
+
+    def _would_refuse(self, event: WouldRefuse) -> Iterator[Line]:
+        what = f"this call of {one_line(event.tool, 60)}" if event.call_id else "this answer"
+        yield line(f"{INDENT}({one_line(event.by, 40)}, which only observes, would {event.would} {what})", "dim")
 
     # -- from outside ------------------------------------------------------------------------------------------------
 

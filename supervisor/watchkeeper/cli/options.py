@@ -15,11 +15,13 @@ from ..agent import Agent
 from ..errors import ConfigurationError, ToolError
 from ..model import Model, Timeouts
 from ..models.openai import DEFAULT_BASE_URL, OpenAIModel
-from ..plugins import load_tools
+from ..plugins import load_detectors, load_tools
 from ..price import Price
 from ..profiles import Limits, Profile, profile_named
 from ..tools import Tool
-from .exits import CommandError
+from .exits import CommandError, complain
+from .plugged import steps_declared
+from .policy import Policy, read_policy
 
 T = TypeVar("T")
 
@@ -63,7 +65,10 @@ class Options:
     require: Annotated[
         tuple[str, ...], Parameter(group=AGENT, help="Tools that must have found something before an answer counts.")
     ] = ()
-    profile: Annotated[str, Parameter(group=AGENT, help="Settings of all guards by name (default).")] = "default"
+    profile: Annotated[str | None, Parameter(group=AGENT, help="Settings of all guards by name (default).")] = None
+    policy: Annotated[
+        Path | None, Parameter(group=AGENT, help="A TOML file: a profile with changes, and rules for tools.")
+    ] = None
     backend: Annotated[Literal["asyncio", "trio"], Parameter(group=AGENT, help="Event loop: asyncio or trio.")] = (
         "asyncio"
     )
@@ -86,9 +91,21 @@ class Options:
     events: Annotated[Path | None, Parameter(group=OUTPUT, help="Write all events to this file, as JSON Lines.")] = None
 
 
-def agent_of(options: Options) -> Agent:
+def policy_in(options: Options) -> Policy:
+    """What the options say of guards: the policy file, or a profile alone. Raises :class:`CommandError`."""
+    if options.policy is None:
+        return Policy(profile=_checked("--profile", lambda: profile_named(options.profile or "default")))
+    if options.profile is not None:
+        raise CommandError('--profile and --policy exclude each other; a policy names its profile: base = "default"')
+    found = read_policy(options.policy, steps_declared(_checked("--policy", load_detectors)))
+    if found.tools:
+        complain(f"--policy {options.policy}: tools: not used; what is said there of tools is for recorded runs")
+    return found
+
+
+def agent_of(options: Options, policy: Policy) -> Agent:
     """The agent as the options describe it. Raises :class:`CommandError` for what cannot work, with the remedy."""
-    profile = _checked("--profile", lambda: profile_named(options.profile))
+    profile = policy.profile
     tools = _tools(options)
     names = {tool.name for tool in tools}
     required = split(options.require)

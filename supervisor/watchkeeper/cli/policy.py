@@ -16,6 +16,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from ..errors import ConfigurationError
+from ..guards.rate import Rate
+from ..guards.rule import Compiled, Rule
 from ..profiles import PROFILES, Profile
 from ..thresholds import Steps, Thresholds
 from .declared import Declared
@@ -33,13 +36,15 @@ UNTRIED = (
     "limits",
     "writers_alone",
     "interval",
+    "rates",
+    "scope",
     "remind_at",
     "finish_at",
     "on_limit",
     "thought_alert",
     "thought_force",
 )
-"""What recordings cannot show the effect of: they have no turns and times, or none that would be the same."""
+"""What recordings cannot show the effect of: they have no turns, times and effects, or none that would be the same."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +76,20 @@ def read_policy(path: Path, plugged: Mapping[str, Steps | None] = NO_DETECTORS) 
         equal = [3, 5, 8]             # nudge, block and stop; "off" leaves a step out
         cycle = { stop = 6 }          # or some of them
         their_detector = [2, 4, 6]    # the steps of an installed detector, by its name
+
+        [[rules]]                     # of which calls it speaks, and what it says: deny, ask or allow
+        decision = "deny"
+        tool = "write_file"
+        unless = { path = "notes/*" } # or a list of such tables; "when" for calls that it speaks of
+        why = "only notes may be written"
+
+        [rates.search]                # or a glob of names, in quotes
+        interval = 2                  # least seconds between two calls
+        calls = 10                    # and at most so many at once, then as many as fit into
+        seconds = 60                  # so many seconds
+
+        [scope]                       # what calls may read and write at all, as their effects name it
+        writes = ["shared:/home/me/notes"]
 
         [tools.get_status]            # for recorded runs, whose tools are known by name alone
         poll = true
@@ -111,14 +130,18 @@ def policy_of(
     if not isinstance(base, str) or base not in PROFILES:
         raise ValueError(f"base must be one of {', '.join(sorted(PROFILES))}, not {_shown(base)}")
     tools = given.pop("tools", {})
+    rules, rates = given.pop("rules", []), given.pop("rates", {})
     try:
         thresholds, steps = _thresholds(PROFILES[base].thresholds, given.pop("thresholds", {}), plugged)
         profile = _changed(PROFILES[base], {"name": name, **given}, "", ("base", "tools"))
+        profile = msgspec.structs.replace(
+            profile, rules=(*profile.rules, *_rules(rules)), rates={**profile.rates, **_rates(rates)}
+        )
         return Policy(
             profile=msgspec.structs.replace(profile, thresholds=thresholds),
             steps=steps,
             tools=_tools(tools),
-            untried=tuple(field for field in UNTRIED if field in given),
+            untried=tuple(field for field in UNTRIED if field in table),
         )
     except _Wrong as error:
         raise ValueError(str(error)) from None
@@ -195,6 +218,45 @@ def _check_number(where: str, value: float) -> None:
         raise _Wrong(f"{where} is a share and must be at most 1, not {value:g}")
 
 
+def _rules(given: Any) -> list[Rule]:
+    if not isinstance(given, list):
+        raise _Wrong(f"rules must be tables ([[rules]]), not {_shown(given)}")
+    return [_rule(said, f"rules[{place}]") for place, said in enumerate(given)]
+
+
+def _rule(given: Any, where: str) -> Rule:
+    if not isinstance(given, dict):
+        raise _Wrong(f"{where} must be a table ([[rules]]), not {_shown(given)}")
+    if "decision" not in given:
+        raise _Wrong(f'{where} has no decision; say decision = "deny", "ask" or "allow"')
+    said = {
+        key: [value] if key in ("when", "unless") and isinstance(value, dict) else value for key, value in given.items()
+    }
+    try:
+        rule: Rule = _changed(Rule("deny"), said, where)
+        Compiled(rule)
+    except ConfigurationError as error:
+        raise _Wrong(f"{where}: {error}") from None
+    return rule
+
+
+def _rates(given: Any) -> dict[str, Rate]:
+    if not isinstance(given, dict):
+        raise _Wrong(f"rates must be tables ([rates.NAME]), not {_shown(given)}")
+    found = {}
+    for name, said in given.items():
+        where = f"rates.{name}"
+        if not isinstance(said, dict) or not said.keys() & {"interval", "calls"}:
+            example = f"[{where}] with interval = 2, or calls = 10 and seconds = 60"
+            raise _Wrong(f"{where} must be a table ({example}), not {_shown(said)}")
+        try:
+            rate = _changed(Rate(interval=1.0), said, where)
+            found[name] = rate if "interval" in said else msgspec.structs.replace(rate, interval=None)
+        except ConfigurationError as error:
+            raise _Wrong(f"{where}: {error}") from None
+    return found
+
+
 def _tools(given: Any) -> dict[str, Declared]:
     if not isinstance(given, dict):
         raise _Wrong(f"tools must be tables ([tools.NAME]), not {_shown(given)}")
@@ -220,6 +282,8 @@ def _words(kind: Any) -> str:
         return f'{said} or "{OFF}"' if type(None) in get_args(kind) else said
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(f'"{word}"' for word in get_args(kind))
+    if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is Mapping:
+        return 'a table of patterns by argument, such as { path = "notes/*" }, or a list of such tables'
     if get_origin(kind) in (tuple, list, frozenset, set):
         return 'a list of names, such as ["one", "two"]'
     if get_origin(kind) is dict:

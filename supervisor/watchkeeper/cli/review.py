@@ -19,10 +19,10 @@ from ..detect.detector import Factory
 from ..detect.judge import Judge
 from ..fingerprint import call_key
 from ..guards.blocked import Blocked as BlockedGuard
-from ..guards.denied import Denied
 from ..guards.duplicate import Duplicate
 from ..guards.equal import RefuseEqual
-from ..guards.guard import CallGuard, Proposal, Refuse, Reuse
+from ..guards.guard import Ask, CallGuard, Proposal, Refuse, Reuse
+from ..guards.policy import Policy
 from ..ladder import MODES
 from ..messages import (
     Blocked,
@@ -112,9 +112,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.profiles.get(event.profile if event is not None else "default") or Profile()
 
     def guards_of(self, profile: Profile, wording: Wording) -> list[CallGuard]:
-        """The call guards that need neither a model nor a clock, in the order in which they are asked."""
-        guards: list[CallGuard] = [Denied(profile.deny, wording)] if profile.deny else []
-        guards.append(BlockedGuard(wording))
+        """The call guards that need neither a model nor a clock, in the order in which they are asked; those that only
+        observe turn nothing away."""
+        guards = self._all_guards_of(profile, wording)
+        return [guard for guard in guards if guard.name not in profile.observe]
+
+    def _all_guards_of(self, profile: Profile, wording: Wording) -> list[CallGuard]:
+        guards: list[CallGuard] = [
+            Policy(wording, deny=profile.deny, rules=profile.rules, otherwise=profile.otherwise),
+            BlockedGuard(wording),
+        ]
         if profile.refuse_equal is not None:
             guards.append(RefuseEqual(profile.refuse_equal, profile.show_earlier, wording))
         if self.stable:
@@ -149,9 +156,10 @@ class Review:
         self._positions: dict[str, int] = {}
         self._tools = settings.tools
         self._arguments: dict[str, str] = {}
-        """By call id, where a tool declares that only some of them count, or a call is blocked by what it has in common
-        with others."""
-        self._likes = False
+        """By call id, where a tool declares that only some of them count, a call is blocked by what it has in common
+        with others, or a rule looks at them."""
+        self._likes = self._looks = False
+        self._wording = Wording()
         self._ended_n = array("q")
         self._ended_at = array("q")
         """Event numbers of results, and the indices of their calls."""
@@ -177,7 +185,7 @@ class Review:
             self._positions[event.call_id] = self.calls
             self.calls += 1
             self.saved += self._over
-            if self._likes or (self._tools and self._known(event.tool).loop_key is not None):
+            if self._likes or self._looks or (self._tools and self._known(event.tool).loop_key is not None):
                 self._arguments[event.call_id] = event.arguments
         elif isinstance(event, FindingMade | Nudged | Blocked | Paused | Stopped):
             self._note_log(event)
@@ -215,7 +223,8 @@ class Review:
         profile = settings.profile_of(event)
         if event is not None and self._is_log:
             self.source, self.model = event.agent, event.model
-        wording = Wording()
+        self._looks = any(rule.when or rule.unless for rule in profile.rules)
+        wording = self._wording
         mode, attended = profile.mode, False  # nobody is there to let a run go on that was recorded elsewhere
         if event is not None and self._is_log:
             attended = event.attended
@@ -283,16 +292,22 @@ class Review:
     def _ask(self, event: Event, call_id: str, tool: str, key: str, effect: Effect) -> None:
         self._asked.add(call_id)
         known, written = self._known(tool), self._arguments.get(call_id)
-        values = _values(written) if self._likes and written is not None else {}
+        values = _values(written) if (self._likes or self._looks) and written is not None else {}
         identity = ""
         if written is not None and known.loop_key is not None:
             identity = call_key(tool, written.encode("utf-8", "replace"))
         proposal = Proposal(call_id, known, values, key, effect, event.turn, event.slot, event.t, identity)
+        asked: tuple[str, Refuse | Reuse] | None = None
         for guard in self._guards:
             decision = guard.call(proposal)
             if isinstance(decision, Refuse | Reuse):
                 self._turned_away[call_id] = (guard.name, decision)
                 return
+            if isinstance(decision, Ask):  # nobody was there
+                told = self._wording.no_approval(tool, decision.why)
+                asked = asked or (guard.name, Refuse(told.text, "no_approval", "denied"))
+        if asked is not None:
+            self._turned_away[call_id] = asked
 
     def _known(self, tool: str) -> RecordedTool:
         return self._tools.get(tool) or RecordedTool(tool)

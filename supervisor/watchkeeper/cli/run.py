@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import anyio
@@ -15,13 +15,16 @@ from ..agent import Agent
 from ..errors import ConfigurationError, RunEndedError
 from ..messages import Outcome
 from ..model import Model
+from ..plugins import load_detectors, load_guards
 from ..run import Run
 from ..supervisor import Supervisor
+from ..thresholds import Steps
 from .epilogue import epilogue
 from .exits import FAILED, CommandError, HardExit, complain, exit_code, forget_stdout
 from .interrupts import Interrupts
 from .jsonlines import JsonLines, open_events
-from .options import Options, agent_of, price_of
+from .options import Options, agent_of, policy_in, price_of
+from .plugged import with_steps
 from .view import Careful, Plain, View, show, view_on
 
 OUTPUT_CLOSED = "output_closed"
@@ -45,10 +48,11 @@ def run(task: Annotated[str, Parameter(allow_leading_hyphen=True)], /, *, option
     text = (sys.stdin.read() if task == "-" else task).strip()
     if not text:
         raise CommandError('the task is empty: watchkeeper run "What is to be done"')
-    agent = agent_of(options)
+    policy = policy_in(options)
+    agent = agent_of(options, policy)
     interrupts = Interrupts()
     with contextlib.ExitStack() as stack:
-        performance = Performance(options, interrupts, stack)
+        performance = Performance(options, policy.steps, interrupts, stack)
         stack.enter_context(quiet_reports())
         stack.enter_context(interrupts.installed())
         code: int = anyio.run(performance.perform, agent, text, backend=options.backend)
@@ -58,8 +62,12 @@ def run(task: Annotated[str, Parameter(allow_leading_hyphen=True)], /, *, option
 class Performance:
     """One supervised run with what watches it: the view, the events, the signals."""
 
-    def __init__(self, options: Options, interrupts: Interrupts, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self, options: Options, steps: Mapping[str, Steps], interrupts: Interrupts, stack: contextlib.ExitStack
+    ) -> None:
         self._stack = stack
+        self._steps = steps
+        """Of detectors of third parties, by name."""
         self._interrupts = interrupts
         self._json = options.json
         self._price = price_of(options)
@@ -72,7 +80,12 @@ class Performance:
         """Start the run and see it through to its end; the exit code. Leaves nothing behind that could hold up the
         process: what does not stop is left to a hard exit."""
         try:
-            opened = Supervisor(prices={agent.model.name: self._price} if self._price is not None else None)
+            opened = Supervisor(
+                detectors=with_steps(load_detectors(), self._steps),
+                guards=load_guards(),
+                prices={agent.model.name: self._price} if self._price is not None else None,
+                plugged=False,
+            )
         except ConfigurationError as error:  # a third party's detector or guard cannot be loaded
             raise CommandError(str(error)) from error
         async with opened as supervisor:

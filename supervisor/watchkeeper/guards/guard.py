@@ -63,12 +63,19 @@ class Wait(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Decision = Refuse | Reuse | Wait
+class Ask(msgspec.Struct, frozen=True):
+    """The call may run if a person says so. ``why``: what they are asked for."""
+
+    why: str = ""
+
+
+Decision = Refuse | Reuse | Wait | Ask
 
 
 @runtime_checkable
 class CallGuard(Protocol):
-    """A rule at the hook *call*. Guards are asked in order; the first that decides wins, save for :class:`Wait`.
+    """A rule at the hook *call*. Guards are asked in order; the first that decides wins, save for :class:`Wait` and
+    :class:`Ask`, behind which another may still refuse.
 
     ``folds`` says which facts it wants to see, so that a guard is a fold over the log of its run. One guard belongs to
     one run. A guard that raises or answers nonsense refuses the call: what is broken must not let things pass. That a

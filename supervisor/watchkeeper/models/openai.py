@@ -72,6 +72,8 @@ class OpenAIModel:
         self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
         self.provider, self._host = _provider(self.base_url)
         self._api_key = api_key or os.environ.get("OPENAI_API_KEY") or ""
+        self.secrets: tuple[str, ...] = (self._api_key,)
+        """What a run of this model keeps out of everything that it writes."""
         if not self._api_key and self._host == "api.openai.com":
             raise ConfigurationError(
                 "no API key for api.openai.com: give api_key=… or set OPENAI_API_KEY; "

@@ -53,6 +53,7 @@ class TextTools:
         self.timeouts: Timeouts | None = getattr(model, "timeouts", None)
         self.provider: str | None = getattr(model, "provider", None)
         self.base_url: str | None = getattr(model, "base_url", None)
+        self.secrets: tuple[str, ...] = getattr(model, "secrets", ())
         self.context_window: int | None = getattr(model, "context_window", None)
 
     @property

@@ -1,0 +1,204 @@
+"""A planted secret is in nothing that a run sends, writes, streams or gives back; tools alone get it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from support import facts, of, scripted, supervised
+from watchkeeper import Agent, Call, Message, ToolError, encode_event, tool
+from watchkeeper.messages import CallEnded, CallStarted, ModelReplied
+from watchkeeper.model import CallDelta, Finished, ModelError, Request, TextDelta
+from watchkeeper.redaction import MARK, Redaction
+from watchkeeper.testing import call, say
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+SECRET = "canary-7f3a91c2d8"
+REDACTION = Redaction([SECRET])
+WORDS = " ".join(f"word{n * 7919 % 10007}" for n in range(120))
+
+
+class Recording:
+    """A scripted model that keeps every request."""
+
+    def __init__(self, *steps: Any) -> None:
+        self._model = scripted(*steps)
+        self.name = "recording"
+        self.requests: list[Request] = []
+
+    def stream(self, request: Request) -> Any:
+        self.requests.append(request)
+        return self._model.stream(request)
+
+
+async def everything(agent: Agent, task: str, **settings: Any) -> tuple[str, Any, list[Any]]:
+    """All that can be seen of a run, as one text; the outcome; the facts."""
+    deltas: list[str] = []
+    snapshots: list[str] = []
+    async with supervised(keep=100_000, redaction=REDACTION) as supervisor:
+        run = await supervisor.start(agent, task, **settings)
+
+        async def follow() -> None:
+            async for delta in run.deltas():
+                deltas.append(delta.text if isinstance(delta, TextDelta) else delta.arguments)
+                snapshots.append(json.dumps(run.snapshot(), default=str))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            outcome = await run.wait()
+        events = await facts(run)
+        snapshots.append(json.dumps(run.snapshot(), default=str))
+    seen = [*(encode_event(event).decode() for event in events), "".join(deltas), *snapshots, repr(outcome), repr(run)]
+    return "\n".join(seen), outcome, events
+
+
+async def test_secr_01_in_arguments_results_failures_task_instructions_and_history() -> None:
+    used: list[str] = []
+
+    @tool
+    async def connect(password: str, retries: int = 0) -> str:
+        """Connect; the canary is canary-7f3a91c2d8."""
+        used.append(password)
+        return f"connected with {password}, {'x' * 30_000} {password} {'y' * 30_000}"
+
+    @tool
+    async def fail(n: int) -> str:
+        failure = RuntimeError(f"GET https://x.example/?key={SECRET}0123456789")
+        failure.add_note(f"with {SECRET}")
+        raise ExceptionGroup("several", [failure, ToolError(f"\x1b[31m{SECRET}")])
+
+    model = Recording(
+        call(("connect", {"password": SECRET}), ("connect", {"password": SECRET, "retries": "no"}), ("fail", {"n": 1})),
+        call(
+            (SECRET, "{}"),
+            ("fail", '{"n": 2}'),
+            ("connect", {"password": "p" * 1995 + SECRET}),
+            text=f"I try {SECRET}.",
+        ),
+        say(f"The password is {SECRET}."),
+    )
+    agent = Agent(model, [connect, fail], name="a", instructions=f"Use {SECRET}.")
+    history = (
+        Message("user", f"earlier {SECRET}"),
+        Message("assistant", "", calls=(Call("c1", "connect", f'{{"password": "{SECRET}"}}', 1),)),
+        Message("tool", SECRET, call_id="c1", tool="connect"),
+    )
+    seen, outcome, events = await everything(agent, f"Log in with {SECRET}", history=history)
+    assert outcome.status == "completed"
+    assert used[0] == SECRET  # what the model wrote is what the tool gets
+    assert outcome.answer == f"The password is {MARK}."
+    assert SECRET not in seen
+    assert SECRET not in repr(model.requests)
+    assert SECRET[:9] not in seen + repr(model.requests)  # nor a part of it, where a text was cut
+    first = next(event.result for event in of(events, CallEnded) if event.result.kind == "finished")
+    assert first.content.startswith(f"connected with {MARK}")
+    assert len(of(events, CallStarted)) == 4
+
+
+async def test_secr_02_in_what_a_model_raises_and_what_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
+    class Broken:
+        name = "broken"
+
+        @asynccontextmanager
+        async def stream(self, request: Request) -> AsyncIterator[Any]:
+            raise ModelError("bad_request", f"no such model; you sent Authorization: Bearer {SECRET}")
+            yield
+
+    seen, outcome, _ = await everything(Agent(Broken(), []), "x")
+    assert outcome.status == "failed"
+    assert MARK in outcome.message
+    assert SECRET not in seen
+
+    class Crashing(Broken):
+        @asynccontextmanager
+        async def stream(self, request: Request) -> AsyncIterator[Any]:
+            raise BaseException(f"crash {SECRET}")
+            yield
+
+    seen, outcome, _ = await everything(Agent(Crashing(), []), "x")
+    assert (outcome.status, outcome.reason) == ("failed", "crash")
+    assert outcome.cause is not None
+    assert MARK in outcome.cause
+    captured = capfd.readouterr()
+    assert SECRET not in seen + captured.out + captured.err
+    assert MARK in captured.err  # it was reported, without it
+
+
+class Trickling:
+    """Streams a text and a call in small pieces."""
+
+    name = "trickling"
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._turn = 0
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Any]:
+        self._turn += 1
+        yield self._chunks(self._turn)
+
+    async def _chunks(self, turn: int) -> AsyncIterator[Any]:
+        def pieces(text: str) -> list[str]:
+            return [text[n : n + self._size] for n in range(0, len(text), self._size)]
+
+        for channel in ("reasoning", "content"):
+            for piece in pieces(f"{channel} {WORDS} {SECRET} and sk-ant-api03-{'aB3d' * 10} end"):
+                yield TextDelta(piece, channel)  # type: ignore[arg-type]
+        if turn == 1:
+            yield CallDelta(0, "c1", "take")
+            for piece in pieces(json.dumps({"what": SECRET})):
+                yield CallDelta(0, arguments=piece)
+        yield Finished("tool_calls" if turn == 1 else "stop")
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 50, 397])
+async def test_in_streams_in_whatever_pieces(size: int) -> None:
+    used: list[str] = []
+
+    @tool
+    async def take(what: str) -> str:
+        used.append(what)
+        return what
+
+    seen, outcome, events = await everything(Agent(Trickling(size), [take]), "x")
+    assert used == [SECRET]
+    assert SECRET not in seen
+    assert "aB3d" not in seen
+    text = f"content {WORDS} {MARK} and {MARK} end"
+    assert outcome.answer == text
+    streamed = "".join(event.text for event in events if type(event).__name__ == "ModelStreamed")
+    assert streamed.count(MARK) == 2 * 4 + 1
+    assert [event.text for event in of(events, ModelReplied)] == [text] * 2
+
+
+async def test_calls_that_differ_in_secrets_alone_are_not_one() -> None:
+    """Neither shares a result nor stands in for the other."""
+    asked: list[str] = []
+
+    @tool(effect="reads", stable=True)
+    async def look(token: str) -> str:
+        asked.append(token)
+        return token[-1]
+
+    first, second = f"ghp_{'a' * 35}1", f"ghp_{'a' * 35}2"
+    model = scripted(
+        call(("look", {"token": first}), ("look", {"token": second})), call(("look", {"token": first})), say("Done.")
+    )
+    _, outcome, events = await everything(Agent(model, [look]), "x")
+    assert sorted(asked) == [first, second]
+    assert outcome.status == "completed"
+    assert [event.result.reused_from is not None for event in of(events, CallEnded)] == [False, False, True]
+
+
+async def test_a_model_that_names_its_secrets() -> None:
+    model: Any = Recording(say("my key is key-of-the-model"))
+    model.secrets = ("key-of-the-model",)
+    _, outcome, _ = await everything(Agent(model, []), "x")
+    assert outcome.answer == f"my key is {MARK}"
