@@ -47,7 +47,8 @@ async def against(server: ChatServer, *, timeouts: Timeouts | None = None, **set
 async def test_mult_01_one_layer_retries(turn: Any) -> None:
     async with ChatServer(lambda body, n: turn) as server:
         # Only the stall is to run into it: a busy machine may take its time for a connection.
-        ran = await against(server, timeouts=Timeouts(first_chunk=1.0 if isinstance(turn, Stall) else 30.0), retry=QUICK)
+        timeouts = Timeouts(first_chunk=1.0 if isinstance(turn, Stall) else 30.0)
+        ran = await against(server, timeouts=timeouts, retry=QUICK)
     assert ran.end == ("failed", "model_unavailable")
     assert len(server.requests) == 4
     assert len(ran.of(ModelRequested)) == 4
