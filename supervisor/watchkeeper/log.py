@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 import anyio
 
 from .messages import Event
-from .redaction import NOTHING_SECRET, Redaction
+from .redaction import NOTHING_SECRET, Redaction, texts_of
 from .seams import Seams
 
 KEEP = 1000
@@ -27,6 +28,11 @@ IDS = frozenset(("call_id", "held", "child"))
 """Fields that hold ids of ours, or ids that every server checks: no secrets."""
 
 E = TypeVar("E", bound=Event)
+
+
+@lru_cache(maxsize=128)
+def _texts_of(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(name for name in texts_of(kind) if name not in IDS)
 
 
 class Fold(Protocol):
@@ -178,9 +184,10 @@ class Log:
         if self.closed:
             raise RuntimeError(f"the log of run {self.run} has ended: {kind.__name__} comes too late")
         if self._secret:
-            redacted = self.redaction.anything
-            for name, value in fields.items():
-                if value and name not in IDS:
+            redacted, clean = self.redaction.anything, self.redaction.clean
+            for name in _texts_of(kind):
+                value = fields.get(name)
+                if value and not (type(value) is str and value in clean):
                     fields[name] = redacted(value)
         self.n = n = self.n + 1
         self.last_t = t = self._clock() - self.began

@@ -10,7 +10,9 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 from urllib.parse import quote, quote_plus
 
 import msgspec
@@ -26,6 +28,10 @@ HELD = 8192
 """Characters of a stream that are held back at most while they may be part of a secret."""
 KEPT = 1024
 """Of these so many are still held back when there are more."""
+CLEAN = 2048
+"""Short texts without a secret that are known again: names, ids and words come again and again."""
+CLEAN_BELOW = 200
+"""Characters of these."""
 _SEEN = 4
 _SEEN_ABOVE = 1000
 """Long texts that were just looked through are known again by identity."""
@@ -108,6 +114,13 @@ class Redaction:
         self._values = sorted({form for value in known for form in _forms(value)}, key=lambda one: (-len(one), one))
         self._shortest = min(map(len, self._values), default=0)
         self._looks = tuple((pattern.begins, pattern.regex) for pattern in patterns)
+        begins = [begins for begins, _ in self._looks]
+        self._begins = tuple(dict.fromkeys(begins))
+        self._pieces = frozenset(one[:n] for one in begins for n in range(1, len(one)))
+        """What a text ends in that may go on as the beginning of a match."""
+        self._longest = max(map(len, begins), default=0)
+        self.clean: set[str] = set()
+        """Short texts that were looked through and have no secret."""
         self._seen: list[str] = []
 
     def __repr__(self) -> str:
@@ -127,7 +140,9 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """The text with ``[redacted]`` in the place of each secret."""
-        length = len(text)
+        if text in self.clean:
+            return text
+        length, given = len(text), text
         if length > _SEEN_ABOVE and any(text is one for one in self._seen):
             return text
         if self._values and length >= self._shortest:
@@ -140,6 +155,10 @@ class Redaction:
                     text = regex.sub(_marked, text)
         if length > _SEEN_ABOVE:
             self._seen = [*self._seen[1 - _SEEN :], text]
+        elif length < CLEAN_BELOW and text is given:
+            if len(self.clean) >= CLEAN:
+                self.clean.clear()
+            self.clean.add(text)
         return text
 
     def within(self, text: str, limit: int) -> str:
@@ -161,8 +180,11 @@ class Redaction:
             return value if same else found
         if isinstance(value, msgspec.Struct):
             changes = {}
-            for name in value.__struct_fields__:
+            clean = self.clean
+            for name in texts_of(type(value)):
                 before = getattr(value, name)
+                if not before or (type(before) is str and before in clean):
+                    continue
                 after = self.anything(before)
                 if after is not before:
                     changes[name] = after
@@ -186,8 +208,11 @@ class Redaction:
         words = text.rsplit(None, 2)
         start = len(words[0]) if len(words) == 3 else 0
         last = text[start:]
-        for begins, _ in self._looks:
-            if begins in last or any(last.endswith(begins[:n]) for n in range(1, len(begins))):
+        for n in range(1, min(self._longest, len(last) + 1)):
+            if last[-n:] in self._pieces:
+                return min(place, start)
+        for begins in self._begins:
+            if begins in last:
                 return min(place, start)
         return place
 
@@ -204,6 +229,18 @@ class Redaction:
                 if begins in text:
                     place = next((m.start() for m in regex.finditer(text) if m.start() < place < m.end()), place)
         return place
+
+
+@lru_cache(maxsize=256)
+def texts_of(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields of a struct that may hold text somewhere: all but numbers, truth values and words of a fixed list."""
+    return tuple(field.name for field in msgspec.structs.fields(kind) if not _is_plain(field.type))
+
+
+def _is_plain(kind: Any) -> bool:
+    if get_origin(kind) in (Union, UnionType):
+        return all(map(_is_plain, get_args(kind)))
+    return kind in (int, float, bool, NoneType) or get_origin(kind) is Literal
 
 
 NOTHING_SECRET = Redaction(patterns=())
