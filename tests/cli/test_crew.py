@@ -98,6 +98,11 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def hear_interrupts() -> None:
+    """What a shell starts in the background ignores them, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
 class TestProgram:
     """The program with two workers, over a pipe that is never empty: it is at work when the signal comes."""
@@ -111,7 +116,12 @@ class TestProgram:
         ).read_bytes()
         command = [*PROGRAM, "replay", "--json", "--jobs", "2", str(pipe)]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            start_new_session=True,
+            preexec_fn=hear_interrupts,
         )
 
         def feed() -> None:

@@ -46,7 +46,9 @@ async def against(server: ChatServer, *, timeouts: Timeouts | None = None, **set
 )
 async def test_mult_01_one_layer_retries(turn: Any) -> None:
     async with ChatServer(lambda body, n: turn) as server:
-        ran = await against(server, timeouts=Timeouts(first_chunk=1.0), retry=QUICK)
+        # Only the stall is to run into it: a busy machine may take its time for a connection.
+        timeouts = Timeouts(first_chunk=1.0 if isinstance(turn, Stall) else 30.0)
+        ran = await against(server, timeouts=timeouts, retry=QUICK)
     assert ran.end == ("failed", "model_unavailable")
     assert len(server.requests) == 4
     assert len(ran.of(ModelRequested)) == 4
@@ -57,7 +59,8 @@ async def test_mult_01_one_layer_retries(turn: Any) -> None:
 @pytest.mark.parametrize("turn", [Stall(), Drop(), Fault(503), Fault(429)], ids=["timeout", "drop", "503", "429"])
 async def test_mult_02_no_retries_means_one_request(turn: Any) -> None:
     async with ChatServer(lambda body, n: turn) as server:
-        ran = await against(server, timeouts=Timeouts(first_chunk=1.0), retry=RetryPolicy(retries=0))
+        timeouts = Timeouts(first_chunk=1.0 if isinstance(turn, Stall) else 30.0)
+        ran = await against(server, timeouts=timeouts, retry=RetryPolicy(retries=0))
     assert ran.end == ("failed", "model_unavailable")
     assert len(server.requests) == 1
 

@@ -216,7 +216,8 @@ class Judge:
 
     def _tell(self, event: Event, judged: Judged | None) -> Judged | None:
         """Ask the detectors that follow this kind of fact."""
-        desk = self._desks.get(event.context)  # without one its detectors begin with what comes next
+        # After a user's word the detectors are made anew, once there is something for them.
+        desk = self._desks.get(event.context) if type(event) is UserMessage else self._desk(event.context)
         made = judged or Judged()
         found: list[tuple[str, list[Finding]]] = []
         for folds in (desk.folds if desk is not None else {}, self._folds_of_run):
