@@ -107,7 +107,7 @@ def _npm(m: Moment, same: random.Random) -> str:
         "npm error code ERESOLVE\nnpm error ERESOLVE unable to resolve dependency tree\n"
         f"npm error Found: react@{same.randrange(16, 19)}.2.0\n"
         "npm error A complete log of this run can be found in: "
-        f"/root/.npm/_logs/{m.told('%Y-%m-%dT%H_%M_%S')}_{m.ms:03}Z-debug-0.log\n"
+        f"/home/dev/.npm/_logs/{m.told('%Y-%m-%dT%H_%M_%S')}_{m.ms:03}Z-debug-0.log\n"
     )
 
 

@@ -40,7 +40,7 @@ LAYERS = tuple(
 DETECTION = tuple(
     frozenset(names.split())
     for names in (
-        "alike arguments bloom inside saying spent stepline volatile",
+        "alike arguments bloom drift inside saying spent stepline volatile",
         "recent",
         "round",
         "detector waiting",

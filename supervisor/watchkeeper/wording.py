@@ -429,7 +429,7 @@ _SENTENCES: dict[tuple[str, str], str] = {
     ("stopped", "money"): "The run used up its money.",
     ("stopped", "unpriced"): (
         "The run has a limit of money and the price of its model is not known, so nothing was asked. Say what it costs "
-        '(prices=…), or allow it with Limits(unpriced="allow").'
+        '(prices=… or --price), or allow it with Limits(unpriced="allow").'
     ),
     ("stopped", "overrun"): "A reply cost more than was set aside for it, and the budget could not bear it.",
     ("stopped", "loop"): "The run was stopped because it went round in circles.",

@@ -31,6 +31,14 @@ def objects(capsys: pytest.CaptureFixture[str], *arguments: Any, code: int = 0) 
     return [json.loads(line) for line in shown.out.splitlines()], shown.err
 
 
+def judged_by(monkeypatch: pytest.MonkeyPatch, folder: Path, said: str) -> Path:
+    """A policy that says this of thresholds, and a detector that speaks at every call."""
+    install(monkeypatch, a="thirdparty:EveryCall")
+    policy = folder / "p.toml"
+    policy.write_text(f"[thresholds]\n{said}\n")
+    return policy
+
+
 class TestFailing:
     @pytest.mark.parametrize("command", ["replay", "stats"])
     @pytest.mark.parametrize("jobs", ["1", "2"])
@@ -179,9 +187,7 @@ class TestCase:
     def test_with_the_steps_of_a_policy(
         self, fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        install(monkeypatch, a="thirdparty:EveryCall")
-        policy = tmp_path / "p.toml"
-        policy.write_text("[thresholds]\nevery_call = [4, 5, 6]\n")
+        policy = judged_by(monkeypatch, tmp_path, "every_call = [4, 5, 6]")
         assert main(["case", str(fresh), "--run", "run-1", "--at", "3", "--policy", str(policy)]) == 0
         made: dict[str, Any] = {}
         exec(capsys.readouterr().out, made)
@@ -204,9 +210,7 @@ class TestPolicy:
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         """And what is compared with has those that they declare."""
-        install(monkeypatch, a="thirdparty:EveryCall")
-        policy = tmp_path / "p.toml"
-        policy.write_text(f"[thresholds]\nevery_call = {said}\n")
+        policy = judged_by(monkeypatch, tmp_path, f"every_call = {said}")
         (row, *_), _ = objects(capsys, "replay", fresh, "--policy", policy)
         assert (row["nudged_at"], row["blocked_at"], row["stopped_at"]) == places
         assert (row["default"]["nudged_at"], row["default"]["stopped_at"]) == (1, 3)
@@ -231,9 +235,7 @@ class TestPolicy:
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        install(monkeypatch, a="thirdparty:EveryCall")
-        policy = tmp_path / "p.toml"
-        policy.write_text(f"[thresholds]\n{said}\n")
+        policy = judged_by(monkeypatch, tmp_path, said)
         assert main(["replay", str(fresh), "--policy", str(policy)]) == 2
         assert told in capsys.readouterr().err
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from watchkeeper.detect.volatile import CHANGES, LEARNED, NEWS, PARTS, Change, Drift, changes, masked, plain
+from watchkeeper.detect.drift import LEARNED, Drift
+from watchkeeper.detect.volatile import CHANGES, NEWS, PARTS, Change, changes, masked, plain
 
 FORMS = [
     ("at 2026-03-01T12:00:00Z", "at 2026-03-02T13:07:59+01:00"),

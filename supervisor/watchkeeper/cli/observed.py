@@ -86,7 +86,7 @@ class Observed:
         self._judge = Judge(profile.thresholds, mode="observe", extra=self._settings.extra, wording=wording)
         self._ladder = Ladder(steps_of(profile.thresholds))
         for make in self._settings.extra:
-            with contextlib.suppress(Exception):  # the judge makes it too, and says that it cannot be made
+            with contextlib.suppress(Exception, SystemExit):  # the judge makes it too, and says that it cannot be made
                 self._ladder.declare(make(profile.thresholds, frozenset()))
         self._guards = self._settings.guards_of(profile, wording)
         self._folds = {}

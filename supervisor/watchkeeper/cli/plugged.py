@@ -44,7 +44,7 @@ def steps_declared(factories: Iterable[Factory]) -> dict[str, Steps | None]:
     """What detectors declare as their steps, by their names; one that cannot be made is not among them."""
     found: dict[str, Steps | None] = {}
     for make in factories:
-        with contextlib.suppress(Exception):  # the judge makes it too, and says what is wrong
+        with contextlib.suppress(Exception, SystemExit):  # the judge makes it too, and says what is wrong
             detector = make(Thresholds(), frozenset())
             steps = getattr(detector, "steps", None)
             found[detector.name] = steps if isinstance(steps, Steps) else None

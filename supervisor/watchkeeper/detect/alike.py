@@ -19,6 +19,29 @@ _STOP = (
     " would could let like thanks once more "
 )
 """Words that say little, each between spaces."""
+_ORDER = re.compile(
+    r"(?:^|[._])(?:cmd|command|code|script|sql|keys|keystrokes|input|payload|expression|formula)\w*$", re.IGNORECASE
+)
+_AMOUNT = re.compile(r"\d+|\d{4}-\d\d-\d\d[T ][\d:.]+Z?")
+_CODE = re.compile(r"[<>{}=;$|&\\]")
+_DISPLAY = re.compile(
+    r"(?:\s*(?:2>&1|2>/dev/null|\|\| true|; echo \$\?|\| (?:cat|sort|(?:head|tail)(?: -\S+)*(?: \d+)?)))+(?=[\s\"']*$)"
+)
+"""What a command line ends in that only changes how much is shown of its outcome."""
+_IDS = re.compile(r"[A-Za-z0-9]{8,}")
+_NOTE = re.compile(r"(?:\w+\.)*(?:notes?|comments?|description|remarks?): (?:\S+ ){2}", re.IGNORECASE)
+_MUCH = re.compile(
+    r"(?:\w+\.)*(?:limit|max_?(?:results|lines|tokens|bytes|items|rows)|page_?size|per_?page|num_?results|top_?[kn]|timeout)"
+    r"(?:_?(?:ms|s|sec|seconds))?: |(?:\w+\.)*(?:out|output|save|dest|log|report|work|tmp|temp)\w*: /tmp/\S+$",
+    re.IGNORECASE,
+)
+"""How much is wanted, how long it is waited for, and where the outcome is put for the time being."""
+_FOR_NOW = re.compile(r"[\w.]+: /tmp/\S+$")
+"""A place for the time being, beside what is asked."""
+_NAMES = re.compile(r"[\d/@._]")
+_QUOTES = re.compile(r"[\"'`;]")
+_AROUND = re.compile(r"\s*([^\w\s])\s*")
+_SIGNS = re.compile(r"[\s_-]+")
 
 
 def alike(one: list[str], other: list[str], telling: bool) -> bool:
@@ -41,12 +64,11 @@ def alike(one: list[str], other: list[str], telling: bool) -> bool:
     ours, others = left - right, right - left
     if any(map(_is_order, mine)) and any(map(_is_meant, ours)) and any(map(_is_meant, others)):
         return False
-    if any(map(is_name, ours)) and any(map(is_name, others)):
-        if any(map(_is_thing, ours)) and any(map(_is_thing, others)):
-            return all(map(is_random, ours | others)) and len(words_of(one) & words_of(other)) >= SENTENCE
-        return telling and all(map(_is_free, mine)) and all(map(_is_free, theirs))
-    if telling and all(map(_is_free, mine)) and all(map(_is_free, theirs)):
-        return True
+    if any(map(_is_thing, ours)) and any(map(_is_thing, others)):
+        return all(map(is_random, ours | others)) and len(words_of(one) & words_of(other)) >= SENTENCE
+    free = telling and all(map(_is_free, mine)) and all(map(_is_free, theirs))
+    if free or (any(map(is_name, ours)) and any(map(is_name, others))):
+        return free
     if len(ours) == len(others) == 1 and len(left) > 2:  # one word for another: the next of many things
         return False
     return len(left & right) >= SHARE * min(len(left), len(right))
@@ -80,17 +102,6 @@ def _is_free(part: str) -> bool:
     return " " in value and _ORDER.search(name) is None and _CODE.search(value) is None
 
 
-_ORDER = re.compile(
-    r"(?:^|[._])(?:cmd|command|code|script|sql|keys|keystrokes|input|payload|expression|formula)\w*$", re.IGNORECASE
-)
-_AMOUNT = re.compile(r"\d+|\d{4}-\d\d-\d\d[T ][\d:.]+Z?")
-_CODE = re.compile(r"[<>{}=;$|&\\]")
-_DISPLAY = re.compile(
-    r"(?:\s*(?:2>&1|2>/dev/null|\|\| true|; echo \$\?|\| (?:cat|sort|(?:head|tail)(?: -\S+)*(?: \d+)?)))+(?=[\s\"']*$)"
-)
-"""What a command line ends in that only changes how much is shown of its outcome."""
-
-
 def asked(parts: list[str]) -> list[str]:
     """What a call asks: its parts without those that say how much is wanted or where it is put for the time being,
     without the time of asking, and the words in one case and without signs."""
@@ -114,12 +125,6 @@ def _masked_id(found: re.Match[str]) -> str:
     return "#" if is_random(found[0]) else found[0]
 
 
-_IDS = re.compile(r"[A-Za-z0-9]{8,}")
-
-
-_NOTE = re.compile(r"(?:\w+\.)*(?:notes?|comments?|description|remarks?): (?:\S+ ){2}", re.IGNORECASE)
-
-
 @lru_cache(maxsize=64)
 def _asks(part: str) -> str | None:
     """What one part asks; None if it is beside the point."""
@@ -128,20 +133,6 @@ def _asks(part: str) -> str | None:
     part = _undisplayed(part)
     bare = ARGUMENTS.forms.sub("#", part) if any(map(str.isdecimal, part)) else _SIGNS.sub(" ", part.lower())
     return _AROUND.sub(r"\1", _QUOTES.sub("", bare)).strip()
-
-
-_MUCH = re.compile(
-    r"(?:\w+\.)*(?:limit|max_?(?:results|lines|tokens|bytes|items|rows)|page_?size|per_?page|num_?results|top_?[kn]|timeout)"
-    r"(?:_?(?:ms|s|sec|seconds))?: |(?:\w+\.)*(?:out|output|save|dest|log|report|work|tmp|temp)\w*: /tmp/\S+$",
-    re.IGNORECASE,
-)
-"""How much is wanted, how long it is waited for, and where the outcome is put for the time being."""
-_FOR_NOW = re.compile(r"[\w.]+: /tmp/\S+$")
-"""A place for the time being, beside what is asked."""
-_NAMES = re.compile(r"[\d/@._]")
-_QUOTES = re.compile(r"[\"'`;]")
-_AROUND = re.compile(r"\s*([^\w\s])\s*")
-_SIGNS = re.compile(r"[\s_-]+")
 
 
 def _is_thing(word: str) -> bool:

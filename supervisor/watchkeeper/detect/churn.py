@@ -78,7 +78,7 @@ class Churn:
         )
 
     def _begin(self, pair: Pair, target: str | None) -> None:
-        """Anew. The target of a first call is looked for when a second one is like it."""
+        """Anew. What the first call was about is taken to be what the second one is about."""
         self._tool, self._result, self._key, self._target = pair.tool, pair.family, pair.key, target
         self._weight = 2 if pair.ran and is_in_vain(pair.content) else 1
         self._count, self._onset, self._calls = self._weight, pair.n, (pair.call_id,)

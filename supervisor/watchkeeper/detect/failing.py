@@ -170,7 +170,7 @@ class Erring(Failing):
 
     def _hear(self, round: Round) -> None:
         if all(self.signature(pair) is not None for pair in round.pairs):
-            return  # another tool that fails is no news
+            return  # another tool that fails, or complains, as this one does is no news
         for tool in self._streaks.keys() - {pair.tool for pair in round.pairs}:
             del self._streaks[tool]
 

@@ -6,9 +6,10 @@ import re
 
 from .alike import alike, asked, bare
 from .arguments import parts_of, spelling
+from .drift import Drift
 from .inside import EDGE, NOTHING, WIDER, inside_of, is_inside_same, is_mostly_same
 from .saying import is_acknowledgement, is_fruitless, is_nothing, is_telling
-from .volatile import CHANGES, NEWS, Change, Drift, changes, masked, plain, says
+from .volatile import CHANGES, NEWS, Change, changes, masked, plain, says
 
 KEPT = 10
 """Calls that are kept: more than the longest period. The texts are most of what the watchdog holds of a run."""

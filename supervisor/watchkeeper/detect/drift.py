@@ -1,0 +1,42 @@
+"""What is learned to be volatile: what has no known form or name, and varies all the same from one equal result to the
+next."""
+
+from __future__ import annotations
+
+from .volatile import NEWS, Change
+
+LEARNED = 3
+"""Changes in a row after which a part that always changes is known to be volatile."""
+
+
+class Drift:
+    """What changed from each of otherwise equal results to the next, without a known form or name.
+
+    A number that goes up and down leads nowhere and is volatile. One that moves one way may be on its way to something
+    and is taken for progress, and so is the first move; among many that go up and down it is just not their turn yet.
+    Ids say nothing, whichever they are. A part with other words each time is volatile from its third change on.
+    """
+
+    __slots__ = ("_parts", "_times", "_ways")
+
+    def __init__(self) -> None:
+        self._ways: dict[tuple[int, int], int] = {}
+        """By place: 1 up so far, -1 down so far, 0 both."""
+        self._parts: set[int] = set()
+        self._times = 0
+        """How often in a row these parts held news."""
+
+    def is_volatile(self, changed: list[Change]) -> bool:
+        """Note one more comparison; whether all that changed in it is known to be volatile."""
+        parts = {change.place[0] for change in changed if change.place[1] == NEWS}
+        self._times = self._times + 1 if parts == self._parts else 1
+        self._parts = parts
+        numbers = {change.place: change.after > change.before for change in changed if change.before != change.after}
+        if self._ways and self._ways.keys().isdisjoint(numbers):
+            self._ways = {}
+        for place, up in numbers.items():
+            way = 1 if up else -1
+            self._ways[place] = way if self._ways.get(place, way) == way else 0
+        if parts and self._times < LEARNED:
+            return False
+        return 3 * sum(abs(self._ways[place]) for place in numbers) <= len(numbers)
