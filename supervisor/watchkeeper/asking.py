@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from .messages import (
     Usage,
 )
 from .model import CallDelta, Chunk, Finished, Model, ModelError, Reply, Request, TextDelta, Timeouts, UsageReported
-from .redaction import Stream
+from .redaction import HELD, Redaction, Stream
 
 if TYPE_CHECKING:
     from .log import Log
@@ -41,9 +40,11 @@ SLACK = 0.01
 
 
 class _Call:
-    __slots__ = ("id", "parts", "tool")
+    __slots__ = ("id", "named", "parts", "tool")
 
     def __init__(self) -> None:
+        self.named = False
+        """Viewers know its name: not before it is whole, which it is when its arguments begin."""
         self.id: str | None = None
         self.tool = ""
         self.parts: list[str] = []
@@ -88,15 +89,16 @@ class Assembly:
                 made = self._calls[chunk.index] = _Call()
             made.id = made.id or chunk.id
             if chunk.tool:
-                made.tool = (made.tool + chunk.tool)[:MAX_NAME]
+                made.tool = (made.tool + chunk.tool)[: MAX_NAME + HELD]
                 self.size += len(chunk.tool)
-            safe = ""
             if chunk.arguments:
                 made.parts.append(chunk.arguments)
                 self._hear("arguments", chunk.arguments, chunk.index)
                 safe = self._stream("arguments", chunk.arguments, chunk.index)
-            if safe or chunk.id or chunk.tool:
-                self._deltas(msgspec.structs.replace(chunk, arguments=safe))
+                if not made.named:
+                    self._name(made, chunk.index, safe)
+                elif safe:
+                    self._deltas(CallDelta(chunk.index, arguments=safe))
             if len(self._calls) > MAX_CALLS:
                 raise ModelError("bad_request", f"the reply holds more than {MAX_CALLS} calls")
         elif isinstance(chunk, Finished):
@@ -107,6 +109,12 @@ class Assembly:
             raise ModelError("unknown", f"the model yielded {type(chunk).__name__}, which is not a chunk")
         if self.size > MAX_REPLY:
             raise ModelError("bad_request", f"the reply is longer than {MAX_REPLY} characters; its stream was cut")
+
+    def _name(self, made: _Call, index: int, arguments: str = "") -> None:
+        redaction = self._log.redaction
+        made.named = True
+        known = made.id if made.id is not None and redaction.clear(made.id) else None
+        self._deltas(CallDelta(index, known, redaction.within(made.tool, MAX_NAME), arguments))
 
     def _hear(self, channel: Channel, text: str, index: int = 0) -> None:
         """Listen, and say once a reply what was heard."""
@@ -144,13 +152,16 @@ class Assembly:
 
     def flush(self) -> None:
         for channel, parts in self._pending.items():
-            self._log.append(ModelStreamed, channel=channel, text="".join(parts))
+            self._log.append_clean(ModelStreamed, channel=channel, text="".join(parts))
         self._pending.clear()
         self._pending_size = 0
         self._flushed = self._log.seams.clock()
 
     def end(self) -> None:
-        """The text is at its end: what was held back may be seen."""
+        """The text is at its end, be it in the middle of a secret: what was held back may be seen, redacted."""
+        for index, made in self._calls.items():
+            if not made.named:
+                self._name(made, index)
         for (channel, index), stream in self._safe.items():
             if rest := stream.rest():
                 self._put_aside(channel, rest)
@@ -182,20 +193,36 @@ class Assembly:
             self.usage = Usage(input_tokens, min(self.size, output_tokens), estimated=True)
 
     def reply(self) -> Reply:
-        calls = []
-        numbers = itertools.count(len(self._taken) + 1)
-        for slot, index in enumerate(sorted(self._calls), 1):
-            made = self._calls[index]
-            fresh = unique(made.id, self._taken, next(numbers))
-            self._taken.add(fresh)
-            calls.append(Call(fresh, made.tool, "".join(made.parts), slot))
+        redaction = self._log.redaction
+        text, reasoning = "".join(self._text["content"]), "".join(self._text["reasoning"])
+        calls, shown = self._made(redaction)
         return Reply(
-            text="".join(self._text["content"]),
-            calls=tuple(calls),
-            finish=self.finish or ("tool_calls" if calls else "stop"),
-            reasoning="".join(self._text["reasoning"]),
+            text=redaction.text(text),
+            calls=calls,
+            shown=shown,
+            finish=redaction.text(self.finish) or ("tool_calls" if calls else "stop"),
+            reasoning=redaction.text(reasoning),
             usage=self.usage,
         )
+
+    def _made(self, redaction: Redaction) -> tuple[tuple[Call, ...], tuple[Call, ...]]:
+        """The calls as they are to be run, and as they may be shown. An id that holds a secret is replaced in both."""
+        written = [self._calls[index] for index in sorted(self._calls)]
+        arguments = ["".join(made.parts) for made in written]
+        ids = [made.id or "" for made in written]
+        # One look for all of them: nearly always there is nothing in any.
+        clear = redaction.clear("\n".join([*arguments, *ids, *{made.tool for made in written}]))
+        calls, shown = [], []
+        for slot, (made, raw, wanted) in enumerate(zip(written, arguments, ids, strict=True), 1):
+            fresh = unique(wanted if clear or redaction.clear(wanted) else None, self._taken, len(self._taken) + 1)
+            self._taken.add(fresh)
+            call = Call(fresh, made.tool[:MAX_NAME], raw, slot)
+            calls.append(call)
+            if not clear:
+                tool, seen = redaction.within(made.tool, MAX_NAME), redaction.text(raw)
+                shown.append(call if seen is raw and tool == call.tool else Call(fresh, tool, seen, slot))
+        whole = tuple(calls)
+        return whole, whole if clear else tuple(shown)
 
 
 async def ask(

@@ -46,7 +46,8 @@ def _render(value: Any, limit: int, redaction: Redaction) -> Rendered:
     error: str | None = None
     productive: bool | None = None
     if isinstance(value, ToolOutput):
-        productive, value, error = value.productive, value.content, value.error and str(value.error)
+        error = value.error and redaction.text(str(value.error))
+        productive, value = value.productive, value.content
     whole = text(value)
     if productive is None:
         productive = not _empty(value) and bool(whole) and not whole.isspace()
