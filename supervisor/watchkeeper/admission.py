@@ -121,14 +121,13 @@ class Admission:
         if isinstance(parsed, arguments.BadArguments):
             told = self._wording.bad_arguments(tool.name, _shown(parsed, tool, call, shown), _parameters(tool))
             return None, _result(call, tool.name, "refused", told, "bad_arguments", by="arguments")
-        redaction = self._redaction
         identity = key = call_key(tool.name, parsed.canonical)
         if tool.loop_key is not None:
             key = loop_key(tool, parsed.values, key)
         begin = parsed.canonical[: SHOWN_ARGUMENTS + HELD].decode("utf-8", "replace")
-        clean = redaction.text(begin)
+        clean = self._redaction.text(begin)
         if clean is not begin or key is not identity:
-            key = redaction.text(key)  # as the log has it: what is blocked is compared with that
+            key = self._redaction.text(key)  # as the log has it: what is blocked is compared with that
         effect = tool.effect_of(parsed.values)
         slot = Slot(call, tool, parsed, key, effect, turn, t, identity, clean[:SHOWN_ARGUMENTS])
         result = self._ask_guards(call, slot)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import anyio
-import msgspec
 
 from .detect.chant import FINISH, Chant, Chanting
 from .history import unique
@@ -40,11 +39,9 @@ SLACK = 0.01
 
 
 class _Call:
-    __slots__ = ("id", "named", "parts", "tool")
+    __slots__ = ("id", "parts", "tool")
 
     def __init__(self) -> None:
-        self.named = False
-        """Viewers know its name: not before it is whole, which it is when its arguments begin."""
         self.id: str | None = None
         self.tool = ""
         self.parts: list[str] = []
@@ -61,6 +58,8 @@ class Assembly:
         self._deltas = deltas
         self._text: dict[Channel, list[str]] = {"content": [], "reasoning": []}
         self._calls: dict[int, _Call] = {}
+        self._unnamed: dict[int, _Call] = {}
+        """Calls that viewers do not know of yet: not before the name is whole, which it is when the arguments begin."""
         self._safe: dict[tuple[Channel, int], Stream] = {}
         self._pending: dict[Channel, list[str]] = {}
         self._pending_size = 0
@@ -86,7 +85,7 @@ class Assembly:
         elif isinstance(chunk, CallDelta):
             made = self._calls.get(chunk.index)
             if made is None:
-                made = self._calls[chunk.index] = _Call()
+                made = self._calls[chunk.index] = self._unnamed[chunk.index] = _Call()
             made.id = made.id or chunk.id
             if chunk.tool:
                 made.tool = (made.tool + chunk.tool)[: MAX_NAME + HELD]
@@ -95,8 +94,8 @@ class Assembly:
                 made.parts.append(chunk.arguments)
                 self._hear("arguments", chunk.arguments, chunk.index)
                 safe = self._stream("arguments", chunk.arguments, chunk.index)
-                if not made.named:
-                    self._name(made, chunk.index, safe)
+                if chunk.index in self._unnamed:
+                    self._name(chunk.index, safe)
                 elif safe:
                     self._deltas(CallDelta(chunk.index, arguments=safe))
             if len(self._calls) > MAX_CALLS:
@@ -110,9 +109,8 @@ class Assembly:
         if self.size > MAX_REPLY:
             raise ModelError("bad_request", f"the reply is longer than {MAX_REPLY} characters; its stream was cut")
 
-    def _name(self, made: _Call, index: int, arguments: str = "") -> None:
-        redaction = self._log.redaction
-        made.named = True
+    def _name(self, index: int, arguments: str = "") -> None:
+        made, redaction = self._unnamed.pop(index), self._log.redaction
         known = made.id if made.id is not None and redaction.clear(made.id) else None
         self._deltas(CallDelta(index, known, redaction.within(made.tool, MAX_NAME), arguments))
 
@@ -159,11 +157,11 @@ class Assembly:
 
     def end(self) -> None:
         """The text is at its end, be it in the middle of a secret: what was held back may be seen, redacted."""
-        for index, made in self._calls.items():
-            if not made.named:
-                self._name(made, index)
+        for index in list(self._unnamed):
+            self._name(index)
         for (channel, index), stream in self._safe.items():
-            if rest := stream.rest():
+            if stream.held:
+                rest = stream.rest()
                 self._put_aside(channel, rest)
                 arguments = channel == "arguments"
                 self._deltas(CallDelta(index, arguments=rest) if arguments else TextDelta(rest, channel))
@@ -212,17 +210,20 @@ class Assembly:
         ids = [made.id or "" for made in written]
         # One look for all of them: nearly always there is nothing in any.
         clear = redaction.clear("\n".join([*arguments, *ids, *{made.tool for made in written}]))
-        calls, shown = [], []
-        for slot, (made, raw, wanted) in enumerate(zip(written, arguments, ids, strict=True), 1):
-            fresh = unique(wanted if clear or redaction.clear(wanted) else None, self._taken, len(self._taken) + 1)
-            self._taken.add(fresh)
-            call = Call(fresh, made.tool[:MAX_NAME], raw, slot)
-            calls.append(call)
-            if not clear:
-                tool, seen = redaction.within(made.tool, MAX_NAME), redaction.text(raw)
-                shown.append(call if seen is raw and tool == call.tool else Call(fresh, tool, seen, slot))
+        taken = self._taken
+        calls = []
+        for made, raw, wanted in zip(written, arguments, ids, strict=True):
+            fresh = unique(wanted if clear or redaction.clear(wanted) else None, taken, len(taken) + 1)
+            taken.add(fresh)
+            calls.append(Call(fresh, made.tool[:MAX_NAME], raw, len(calls) + 1))
         whole = tuple(calls)
-        return whole, whole if clear else tuple(shown)
+        if clear:
+            return whole, whole
+        names = [redaction.within(made.tool, MAX_NAME) for made in written]
+        return whole, tuple(
+            Call(call.id, name, redaction.text(call.arguments), call.slot)
+            for name, call in zip(names, whole, strict=True)
+        )
 
 
 async def ask(

@@ -10,8 +10,12 @@ from .messages import Call, CallEnded, Event, Message, ModelReplied, Nudged, Pus
 
 MARK = "[watchkeeper]"
 """Begins every message of ours to the model, so that neither it nor a reader takes it for the user's."""
+UNMARKED = "watchkeeper"
+"""What becomes of it in the output of a tool."""
 
 OPEN = "This call has no result: the run ended before it was dealt with. Whether it had an effect is not known."
+OF_TOOLS = ("finished", "failed")
+"""Results that a tool has written; by a guard or a cause or of another kind they are a word of ours."""
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -57,8 +61,8 @@ class History:
         label = self._labels.get(tool)
         if label is None:
             label = self._labels[tool] = self._label(tool) + "\n"
-        content = label + message.content.replace(MARK, MARK[1:-1])
-        return Message("tool", content, call_id=message.call_id, tool=tool)
+        content = message.content if MARK not in message.content else message.content.replace(MARK, UNMARKED)
+        return Message("tool", label + content, (), message.call_id, tool)
 
     def open_calls(self) -> list[Call]:
         """Calls that have no result yet."""
@@ -90,12 +94,12 @@ class History:
         place = self._open.pop(result.call_id, None)
         if place is None:
             return
-        message = Message("tool", result.content, call_id=result.call_id, tool=self._messages[place].tool)
-        ours = result.by is not None or result.kind not in ("finished", "failed")  # a word of ours, not a tool's
-        seen = message if ours else self._marked(message)
+        message = Message("tool", result.content, (), result.call_id, self._messages[place].tool)
         self._messages[place] = message
-        self._view[place] = seen
-        self.characters += len(seen.content) - len(OPEN)
+        if result.by is None and result.kind in OF_TOOLS:
+            message = self._marked(message)
+        self._view[place] = message
+        self.characters += len(message.content) - len(OPEN)
 
     def _add(self, message: Message) -> None:
         self._messages.append(message)

@@ -53,7 +53,7 @@ Chunk = TextDelta | CallDelta | Finished | UsageReported
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A whole reply, put together from chunks. No secret is in it, save in ``calls``: tools get what the model wrote."""
+    """A whole reply, put together from chunks. Without secrets, save in ``calls``: tools get what the model wrote."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()

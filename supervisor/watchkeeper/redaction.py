@@ -136,7 +136,7 @@ class Redaction:
         return Redaction(self._known | more, patterns=self._patterns)
 
     def clear(self, text: str) -> bool:
-        """No sign of a secret is in it: then none is in it, nor in any part of it. The quick look at several at once."""
+        """No sign of a secret is in it: then none is in it, nor in any part of it. A quick look at several at once."""
         return self._sign_in(text) is None and not any(value in text for value in self._values)
 
     def text(self, text: str) -> str:
@@ -246,31 +246,32 @@ NOTHING_SECRET = Redaction(patterns=())
 class Stream:
     """A text that comes in pieces, redacted: a piece is given out when it can no longer be part of a secret."""
 
-    __slots__ = ("_held", "_redaction")
+    __slots__ = ("_redaction", "held")
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
-        self._held = ""
+        self.held = ""
+        """What may be the beginning of a secret."""
 
     def feed(self, piece: str) -> str:
         """One more piece; what may be given out now, which may be nothing."""
         redaction = self._redaction
         if redaction.inert:
             return piece
-        text = self._held + piece
+        text = self.held + piece
         place = redaction.begins_at(text)
         if place < len(text):
             place = redaction.whole_before(text, place)
         if len(text) - place > HELD:
             text = redaction.text(text)
             place = max(len(text) - KEPT, 0)
-        self._held = text[place:]
+        self.held = text[place:]
         return redaction.text(text[:place])
 
     def rest(self) -> str:
         """What was held back: the text is at its end."""
-        held, self._held = self._held, ""
-        return self._redaction.text(held) if held else held
+        held, self.held = self.held, ""
+        return self._redaction.text(held)
 
 
 def _marked(match: re.Match[str]) -> str:

@@ -125,7 +125,7 @@ class Executor:
 
     def _all_settled(self) -> None:
         if self._productive:
-            self._log.append(EvidenceFound, calls=tuple(self._productive))
+            self._log.append_clean(EvidenceFound, calls=tuple(self._productive))
             self._productive.clear()
         self._settled.set()
         self._check_quiet()
@@ -250,15 +250,15 @@ class Executor:
                     if before.dependents is None:
                         before.dependents = []
                     before.dependents.append(slot)
-            plain = effect is READS or effect is WRITES
+            named = effect if effect is READS or effect is WRITES else redaction.anything(effect)
             self._log.append_clean(
                 CallAdmitted,
                 slot=call.slot,
                 call_id=call.id,
                 tool=slot.tool.name,
                 key=slot.key,
-                reads=effect.reads if plain else redaction.anything(effect.reads),
-                writes=effect.writes if plain else redaction.anything(effect.writes),
+                reads=named.reads,
+                writes=named.writes,
                 waits_for=tuple(planned[number].slot for number in waits) if waits else (),
                 repaired=slot.repaired,
             )
