@@ -211,7 +211,7 @@ class Assembly:
         # One look for all of them: nearly always there is nothing in any.
         clear = redaction.clear("\n".join([*arguments, *ids, *{made.tool for made in written}]))
         taken = self._taken
-        calls = []
+        calls: list[Call] = []
         for made, raw, wanted in zip(written, arguments, ids, strict=True):
             fresh = unique(wanted if clear or redaction.clear(wanted) else None, taken, len(taken) + 1)
             taken.add(fresh)
