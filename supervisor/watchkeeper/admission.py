@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SHOWN_ARGUMENTS = 2000
 """Characters of the canonical arguments in a ``CallEnded``."""
+LOOKED_THROUGH = SHOWN_ARGUMENTS + HELD
+"""Characters of them that are redacted before they are cut."""
 
 
 class Slot(Proposal):
@@ -124,7 +126,7 @@ class Admission:
         identity = key = call_key(tool.name, parsed.canonical)
         if tool.loop_key is not None:
             key = loop_key(tool, parsed.values, key)
-        begin = parsed.canonical[: SHOWN_ARGUMENTS + HELD].decode("utf-8", "replace")
+        begin = parsed.canonical[:LOOKED_THROUGH].decode("utf-8", "replace")
         clean = self._redaction.text(begin)
         if clean is not begin or key is not identity:
             key = self._redaction.text(key)  # as the log has it: what is blocked is compared with that

@@ -21,7 +21,7 @@ from .messages import (
     Usage,
 )
 from .model import CallDelta, Chunk, Finished, Model, ModelError, Reply, Request, TextDelta, Timeouts, UsageReported
-from .redaction import HELD, Redaction, Stream
+from .redaction import HELD, Stream
 
 if TYPE_CHECKING:
     from .log import Log
@@ -182,7 +182,8 @@ class Assembly:
         """
         self.finish = FINISH
         if found.channel in self._text:
-            self._text[found.channel] = ["".join(self._text[found.channel])[: found.keep]]
+            whole = self._redacted(found.channel, 0, "".join(self._text[found.channel]))
+            self._text[found.channel] = [whole[: found.keep]]
         broken = {found.index} if found.channel == "arguments" else set()
         self._calls = {
             index: made for index, made in self._calls.items() if index not in broken and _is_whole("".join(made.parts))
@@ -191,38 +192,44 @@ class Assembly:
             self.usage = Usage(input_tokens, min(self.size, output_tokens), estimated=True)
 
     def reply(self) -> Reply:
-        redaction = self._log.redaction
-        text, reasoning = "".join(self._text["content"]), "".join(self._text["reasoning"])
-        calls, shown = self._made(redaction)
+        calls, shown = self._made()
         return Reply(
-            text=redaction.text(text),
+            text=self._redacted("content", 0, "".join(self._text["content"])),
             calls=calls,
             shown=shown,
-            finish=redaction.text(self.finish) or ("tool_calls" if calls else "stop"),
-            reasoning=redaction.text(reasoning),
+            finish=self._log.redaction.text(self.finish) or ("tool_calls" if calls else "stop"),
+            reasoning=self._redacted("reasoning", 0, "".join(self._text["reasoning"])),
             usage=self.usage,
         )
 
-    def _made(self, redaction: Redaction) -> tuple[tuple[Call, ...], tuple[Call, ...]]:
+    def _redacted(self, channel: Channel, index: int, text: str) -> str:
+        """A whole text. It was looked through as it came in; only where something was cut out it is once more."""
+        stream = self._safe.get((channel, index))
+        return text if stream is None or not stream.touched else self._log.redaction.text(text)
+
+    def _made(self) -> tuple[tuple[Call, ...], tuple[Call, ...]]:
         """The calls as they are to be run, and as they may be shown. An id that holds a secret is replaced in both."""
-        written = [self._calls[index] for index in sorted(self._calls)]
-        arguments = ["".join(made.parts) for made in written]
+        redaction, taken = self._log.redaction, self._taken
+        indices = sorted(self._calls)
+        written = [self._calls[index] for index in indices]
         ids = [made.id or "" for made in written]
-        # One look for all of them: nearly always there is nothing in any.
-        clear = redaction.clear("\n".join([*arguments, *ids, *{made.tool for made in written}]))
-        taken = self._taken
+        clear = redaction.clear("\n".join([*ids, *{made.tool for made in written}]))
         calls: list[Call] = []
-        for made, raw, wanted in zip(written, arguments, ids, strict=True):
+        for made, wanted in zip(written, ids, strict=True):
             fresh = unique(wanted if clear or redaction.clear(wanted) else None, taken, len(taken) + 1)
             taken.add(fresh)
-            calls.append(Call(fresh, made.tool[:MAX_NAME], raw, len(calls) + 1))
+            calls.append(Call(fresh, made.tool[:MAX_NAME], "".join(made.parts), len(calls) + 1))
         whole = tuple(calls)
-        if clear:
+        if clear and not any(stream.touched for stream in self._safe.values()):
             return whole, whole
-        names = [redaction.within(made.tool, MAX_NAME) for made in written]
         return whole, tuple(
-            Call(call.id, name, redaction.text(call.arguments), call.slot)
-            for name, call in zip(names, whole, strict=True)
+            Call(
+                call.id,
+                redaction.within(self._calls[index].tool, MAX_NAME),
+                self._redacted("arguments", index, call.arguments),
+                call.slot,
+            )
+            for index, call in zip(indices, whole, strict=True)
         )
 
 

@@ -42,7 +42,7 @@ def _render(value: Any, limit: int, redaction: Redaction) -> Rendered:
     otherwise; an outcome that the tool calls an error never is.
     """
     if type(value) is str and 0 < len(value) <= limit and value.isascii() and not value.isspace():
-        return Rendered(redaction.text(neutral(value)), True, None, 0)
+        return Rendered(redaction.text(value if value.isprintable() else neutral(value)), True, None, 0)
     error: str | None = None
     productive: bool | None = None
     if isinstance(value, ToolOutput):

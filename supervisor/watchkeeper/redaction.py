@@ -111,14 +111,13 @@ class Redaction:
         self._patterns = tuple(patterns)
         self._looks = tuple((pattern.begins, pattern.regex) for pattern in self._patterns)
         begins = [begins for begins, _ in self._looks]
-        self._begins = tuple(dict.fromkeys(begins))
         signs = dict.fromkeys(pattern.sign or pattern.begins for pattern in self._patterns)
         self._sign_in = re.compile("|".join(map(re.escape, signs)) or "(?!)").search
         self._shortest = min((*map(len, self._values), SHORTEST if begins else sys.maxsize))
         """Characters of a text below which there is nothing to look for."""
-        self._pieces = frozenset(one[:n] for one in begins for n in range(1, len(one)))
+        self._begin_in = re.compile("|".join(map(re.escape, dict.fromkeys(begins))) or "(?!)").search
+        self._pieces = tuple({one[:n] for one in begins for n in range(1, len(one))})
         """What a text ends in that may go on as the beginning of a match."""
-        self._longest = max(map(len, begins), default=0)
 
     def __repr__(self) -> str:
         return f"<Redaction of {len(self._values)} values and {len(self._looks)} patterns>"
@@ -196,13 +195,7 @@ class Redaction:
         words = text.rsplit(None, 2)
         start = len(words[0]) if len(words) == 3 else 0
         last = text[start:]
-        for n in range(1, min(self._longest, len(last) + 1)):
-            if last[-n:] in self._pieces:
-                return min(place, start)
-        for begins in self._begins:
-            if begins in last:
-                return min(place, start)
-        return place
+        return min(place, start) if last.endswith(self._pieces) or self._begin_in(last) is not None else place
 
     def whole_before(self, text: str, place: int) -> int:
         """The place, or the beginning of the secret that it is in the middle of."""
@@ -246,12 +239,14 @@ NOTHING_SECRET = Redaction(patterns=())
 class Stream:
     """A text that comes in pieces, redacted: a piece is given out when it can no longer be part of a secret."""
 
-    __slots__ = ("_redaction", "held")
+    __slots__ = ("_redaction", "held", "touched")
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
         self.held = ""
         """What may be the beginning of a secret."""
+        self.touched = False
+        """Something was cut out, or too much held back to be sure; if not, the whole text has no secret either."""
 
     def feed(self, piece: str) -> str:
         """One more piece; what may be given out now, which may be nothing."""
@@ -263,15 +258,22 @@ class Stream:
         if place < len(text):
             place = redaction.whole_before(text, place)
         if len(text) - place > HELD:
+            self.touched = True
             text = redaction.text(text)
             place = max(len(text) - KEPT, 0)
         self.held = text[place:]
-        return redaction.text(text[:place])
+        return self._out(text[:place] if self.held else text)
 
     def rest(self) -> str:
         """What was held back: the text is at its end."""
         held, self.held = self.held, ""
-        return self._redaction.text(held)
+        return self._out(held)
+
+    def _out(self, text: str) -> str:
+        redacted = self._redaction.text(text)
+        if redacted is not text:
+            self.touched = True
+        return redacted
 
 
 def _marked(match: re.Match[str]) -> str:
