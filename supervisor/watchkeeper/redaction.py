@@ -178,6 +178,10 @@ class Redaction:
             return msgspec.structs.replace(value, **changes) if changes else value
         return value
 
+    def settled(self, text: str) -> bool:
+        """Nothing in it is part of a secret, whatever comes next: the quick look at a piece of a stream."""
+        return not self._values and not text.endswith(self._pieces) and self._begin_in(text) is None
+
     def begins_at(self, text: str) -> int:
         """Where what may go on to be a secret begins: from there on the text has to be held back."""
         place = len(text)
@@ -254,6 +258,9 @@ class Stream:
         if redaction.inert:
             return piece
         text = self.held + piece
+        if redaction.settled(text):
+            self.held = ""
+            return text
         place = redaction.begins_at(text)
         if place < len(text):
             place = redaction.whole_before(text, place)
