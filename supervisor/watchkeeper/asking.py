@@ -155,13 +155,18 @@ class Assembly:
         self._pending_size = 0
         self._flushed = self._log.seams.clock()
 
+    @property
+    def _cut(self) -> bool:
+        """The reply ends in the middle of something."""
+        return self.finish in ("", "length", FINISH) or self.chanting is not None
+
     def end(self) -> None:
         """The text is at its end, be it in the middle of a secret: what was held back may be seen, redacted."""
         for index in list(self._unnamed):
             self._name(index)
         for (channel, index), stream in self._safe.items():
             if stream.held:
-                rest = stream.rest()
+                rest = stream.rest(self._cut)
                 self._put_aside(channel, rest)
                 arguments = channel == "arguments"
                 self._deltas(CallDelta(index, arguments=rest) if arguments else TextDelta(rest, channel))
@@ -205,7 +210,7 @@ class Assembly:
     def _redacted(self, channel: Channel, index: int, text: str) -> str:
         """A whole text. It was looked through as it came in; only where something was cut out it is once more."""
         stream = self._safe.get((channel, index))
-        return text if stream is None or not stream.touched else self._log.redaction.text(text)
+        return text if stream is None or not stream.touched else self._log.redaction.ended(text, self._cut)
 
     def _made(self) -> tuple[tuple[Call, ...], tuple[Call, ...]]:
         """The calls as they are to be run, and as they may be shown. An id that holds a secret is replaced in both."""

@@ -152,6 +152,16 @@ class Redaction:
                     text = regex.sub(_marked, text)
         return text
 
+    def ended(self, text: str, cut: bool = False) -> str:
+        """A text that is at its end, redacted; ``[redacted]`` stands for a value that it ends in the middle of, too, if
+        half of it is there, or of a text that was ``cut`` off its first six characters."""
+        text = self.text(text)
+        for value in self._values:
+            for n in range(min(len(value) - 1, len(text)), (LEAST if cut else max(LEAST, len(value) // 2)) - 1, -1):
+                if text.endswith(value[:n]):
+                    return text[:-n] + MARK
+        return text
+
     def within(self, text: str, limit: int) -> str:
         """At most the first ``limit`` characters, redacted before they are cut: no half of a secret is left."""
         return self.text(text[: limit + HELD])[:limit]
@@ -271,10 +281,13 @@ class Stream:
         self.held = text[place:]
         return self._out(text[:place] if self.held else text)
 
-    def rest(self) -> str:
-        """What was held back: the text is at its end."""
+    def rest(self, cut: bool = False) -> str:
+        """What was held back: the text is at its end. ``cut``: in the middle of something."""
         held, self.held = self.held, ""
-        return self._out(held)
+        whole = self._redaction.ended(held, cut)
+        if whole is not held:
+            self.touched = True
+        return whole
 
     def _out(self, text: str) -> str:
         redacted = self._redaction.text(text)
