@@ -7,12 +7,12 @@ from typing import Any
 import anyio
 import pytest
 
-from support import of, perform, scripted
-from watchkeeper import Agent, Profile, tool
+from support import facts, of, perform, scripted
+from watchkeeper import Agent, ConfigurationError, Profile, Supervisor, tool
 from watchkeeper.guards.rate import Rate
 from watchkeeper.guards.rule import Rule
-from watchkeeper.messages import CallEnded, CallStarted
-from watchkeeper.testing import call, say
+from watchkeeper.messages import CallEnded, CallStarted, GuardOverran
+from watchkeeper.testing import VirtualSeams, call, say
 from watchkeeper_tools.checks import non_empty, read_only_sql
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -147,3 +147,67 @@ async def test_checks_of_arguments_come_before_the_tool() -> None:
     assert asked == ["SELECT 1"]
     assert "- query: only reading is allowed" in ends[1].result.content
     assert "- query: it must not be empty" in ends[2].result.content
+
+
+class Skewed(VirtualSeams):
+    """Virtual time that whoever takes long moves on while the loop stands still."""
+
+    took = 0.0
+
+    def bind(self) -> None:
+        super().bind()
+        clock = self.clock
+        self.clock = lambda: clock() + self.took
+
+
+@pytest.mark.parametrize(
+    ("then", "kinds", "error"),
+    [
+        ("deny", ["finished", "finished", "denied", "denied"], "denied"),
+        ("ask", ["finished", "finished", "denied", "denied"], "no_approval"),
+        ("allow", ["finished", "finished", "finished", "denied"], "denied"),
+    ],
+)
+async def test_a_function_that_takes_too_long_gets_the_stated_answer(then: Any, kinds: list[str], error: str) -> None:
+    """The rules beside it hold on, whatever is stated for it."""
+    seams, asked = Skewed(), 0
+
+    def slow(tool: Any, values: Any) -> None:
+        nonlocal asked
+        asked += 1
+        seams.took += (asked - 1) * 0.6
+
+    profile = Profile(guard_seconds=0.5, on_overrun=then, rules=(Rule("deny", "write_file", when=({"path": "d"},)),))
+    calls = [("write_file", {"path": path}) for path in "abcd"]
+    agent = Agent(scripted(call(*calls), say("Done.")), [write_file], policy=slow, profile=profile)
+    async with Supervisor(seams=seams, plugged=False) as supervisor:
+        run = await supervisor.start(agent, "x")
+        outcome = await run.wait()
+        events = await facts(run)
+    assert outcome.status == "completed"
+    ends = sorted(of(events, CallEnded), key=lambda event: event.slot)
+    assert [event.result.kind for event in ends] == kinds
+    refused = [event.result for event in ends if event.result.kind == "denied"]
+    assert refused[0].error == error
+    assert asked == 2
+    (fact,) = of(events, GuardOverran)
+    assert (fact.by, fact.limit, fact.then) == ("policy", 0.5, then)
+    assert fact.seconds == pytest.approx(0.6)
+    if then != "allow":
+        assert "the policy's function takes too long" in refused[0].content
+
+
+class Awaited:
+    async def __call__(self, tool: Any, values: Any) -> None: ...
+
+
+@pytest.mark.parametrize("policy", [Awaited(), Awaited().__call__])
+async def test_a_function_that_would_have_to_be_awaited_is_an_error(policy: Any) -> None:
+    with pytest.raises(ConfigurationError, match="its policy is async, and policies are asked without waiting"):
+        Agent(scripted(say("Done.")), policy=policy)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+async def test_a_time_limit_must_be_one(seconds: float) -> None:
+    with pytest.raises(ConfigurationError, match="guard_seconds of its profile must be more than 0"):
+        Agent(scripted(say("Done.")), profile=Profile(guard_seconds=seconds))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 
 from .current import current_call
@@ -62,6 +63,7 @@ class Agent:
         self.parallel = parallel
         self.retry = retry
         _check_limits(self.limits)
+        _check_policy(name, policy, self.profile.guard_seconds)
         check(self.profile.rules, self.tools.values())
         if tool_choice not in ("auto", "none", "required") and tool_choice not in self.tools:
             raise ConfigurationError(
@@ -144,6 +146,15 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
             )
         found[tool.name] = tool
     return found
+
+
+def _check_policy(agent: str, policy: PolicyFunction | None, seconds: float) -> None:
+    if inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(getattr(policy, "__call__", None)):  # noqa: B004
+        raise ConfigurationError(
+            f"agent {agent!r}: its policy is async, and policies are asked without waiting; make it a plain function"
+        )
+    if not seconds > 0:
+        raise ConfigurationError(f"agent {agent!r}: guard_seconds of its profile must be more than 0, not {seconds:g}")
 
 
 def _check_limits(limits: Limits) -> None:

@@ -338,6 +338,15 @@ class WouldRefuse(Event, frozen=True, gc=False, tag="would_refuse"):
     text: str = ""
 
 
+class GuardOverran(Event, frozen=True, gc=False, tag="guard_overran"):
+    """A rule that somebody else wrote took longer than its limit; for the rest of the run its answer is ``then``."""
+
+    by: str
+    seconds: float
+    limit: float
+    then: Literal["allow", "deny", "ask"]
+
+
 class FindingMade(Event, frozen=True, gc=False, tag="finding_made"):
     finding: Finding
 
@@ -509,6 +518,7 @@ AnyEvent = (
     | ChildStarted
     | ChildEnded
     | LoopBlocked
+    | GuardOverran
     | Unknown
 )
 

@@ -111,6 +111,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     otherwise: Ruling = "allow"
     """What becomes of calls that no rule speaks of. That a tool is handed to an agent is its permission, unless this
     says otherwise."""
+    guard_seconds: float = 1.0
+    """What a policy function or a third party's guard may take for one call. One that takes longer is asked no more in
+    this run (``GuardOverran``), and ..."""
+    on_overrun: Ruling = "deny"
+    """... this is its answer from then on. What it said late still counts for that call."""
     mark_output: bool = True
     """Above each output of a tool the model reads that it is data and no instruction."""
     remind_at: float = 0.7

@@ -33,6 +33,7 @@ from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
 from .guards.guard import CallGuard, GuardFactory
 from .guards.guarded import Guarded
+from .guards.limited import TimeLimit
 from .guards.observed import Observed
 from .guards.policy import Policy
 from .guards.rate import RateLimit
@@ -43,6 +44,7 @@ from .locks import Grip, Locks
 from .log import KEEP, Reader
 from .messages import (
     ChildStarted,
+    GuardOverran,
     LoopBlocked,
     Message,
     RunStarted,
@@ -439,8 +441,16 @@ class Supervisor:
         """The call guards of a run, in the order in which they are asked."""
         agent, wording = run.agent, self.wording
         profile = agent.profile
+        limit = TimeLimit(
+            profile.guard_seconds, profile.on_overrun, self.seams.clock, partial(run.log.append, GuardOverran)
+        )
         policy = Policy(
-            wording, deny=profile.deny, rules=profile.rules, otherwise=profile.otherwise, function=agent.policy
+            wording,
+            deny=profile.deny,
+            rules=profile.rules,
+            otherwise=profile.otherwise,
+            function=agent.policy,
+            limit=limit,
         )
         guards: list[CallGuard] = []
         if policy.says_anything(agent.tools.values()):
@@ -459,7 +469,7 @@ class Supervisor:
             guards.append(RateLimit(profile.rates, wording, interval=profile.interval))
         if any(tool.stable for tool in agent.tools.values()):
             guards.append(Duplicate(agent.tools, wording))
-        guards += [Guarded(make()) for make in self._guards]
+        guards += [Guarded(make(), limit, wording) for make in self._guards]
         note = partial(run.log.append, WouldRefuse)
         return [Observed(guard, note) if guard.name in profile.observe else guard for guard in guards]
 

@@ -127,6 +127,13 @@ class Wording:
             "Do what needs no approval, and say in your answer what a person has to decide or do.",
         )
 
+    def overran(self, tool: str, guard: str) -> Told:
+        return Told(
+            f"This call of {named(tool)} was not run: the guard {named(guard)} takes too long and is asked no more.",
+            "What it would say is not known, and in this run no call passes without it.",
+            "Do what can be done without tools, or say in your answer what is missing and why.",
+        )
+
     def out_of_scope(self, tool: str, verb: str, what: str) -> Told:
         return Told(
             f"This call of {named(tool)} would {named(verb)} {named(what)}, which is outside of what this run may "

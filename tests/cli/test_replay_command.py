@@ -407,6 +407,22 @@ class TestPolicies:
             (1, "guard:policy", 1)
         ] * 2
 
+    def test_a_scope_is_tried_on_logs_which_say_what_calls_touch(
+        self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        policy = tmp_path / "scope.toml"
+        policy.write_text(f'[scope]\nreads = ["shared:{tmp_path.resolve() / "notes"}"]\n')
+        found, _ = rows(capsys, log, "--policy", policy)
+        assert (found["blocked_at"], found["detector"]) == (0, "guard:scope")
+        policy.write_text(f'[scope]\nreads = ["shared:{tmp_path.resolve()}"]\n')
+        found, _ = rows(capsys, log, "--policy", policy)
+        assert found["detector"] == "equal"
+        other = write(tmp_path / "a.jsonl", [recorded(*LOOP)])
+        assert main(["replay", "--json", str(other), "--policy", str(policy)]) == 0
+        said = capsys.readouterr()
+        assert "scope: tried on logs of runs alone" in said.err
+        assert "guard:scope" not in said.out
+
     def test_what_cannot_be_tried_is_said(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         policy = tmp_path / "p.toml"
         policy.write_text("interval = 2\n")

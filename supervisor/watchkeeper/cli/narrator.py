@@ -19,6 +19,7 @@ from ..messages import (
     ContextChanged,
     DetectorFailed,
     Event,
+    GuardOverran,
     LoopBlocked,
     ModelFailed,
     ModelPartialDropped,
@@ -115,6 +116,7 @@ class Narrator:
             CancelConfirmed: self._cancelled,
             DetectorFailed: self._detector_failed,
             WouldRefuse: self._would_refuse,
+            GuardOverran: self._guard_overran,
             ContextChanged: self._context_changed,
             LoopBlocked: self._loop_blocked,
             ChildStarted: self._child_started,
@@ -248,6 +250,13 @@ class Narrator:
     def _would_refuse(self, event: WouldRefuse) -> Iterator[Line]:
         what = f"this call of {one_line(event.tool, 60)}" if event.call_id else "this answer"
         yield line(f"{INDENT}({one_line(event.by, 40)}, which only observes, would {event.would} {what})", "dim")
+
+    def _guard_overran(self, event: GuardOverran) -> Iterator[Line]:
+        took = f"took {duration(event.seconds)} and may take {duration(event.limit)}"
+        yield line(
+            f"{INDENT}! the guard {one_line(event.by, 40)} {took}: not asked again, its answer is {event.then}",
+            "bad",
+        )
 
     # -- from outside ------------------------------------------------------------------------------------------------
 

@@ -37,14 +37,15 @@ UNTRIED = (
     "writers_alone",
     "interval",
     "rates",
-    "scope",
+    "guard_seconds",
+    "on_overrun",
     "remind_at",
     "finish_at",
     "on_limit",
     "thought_alert",
     "thought_force",
 )
-"""What recordings cannot show the effect of: they have no turns, times and effects, or none that would be the same."""
+"""What recordings cannot show the effect of: they have no turns and times, or none that would be the same."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from ..guards.duplicate import Duplicate
 from ..guards.equal import RefuseEqual
 from ..guards.guard import Ask, CallGuard, Proposal, Refuse, Reuse
 from ..guards.policy import Policy
+from ..guards.scope import Scope, Scoped
 from ..ladder import MODES
 from ..messages import (
     Blocked,
@@ -122,6 +123,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             Policy(wording, deny=profile.deny, rules=profile.rules, otherwise=profile.otherwise),
             BlockedGuard(wording),
         ]
+        if profile.scope != Scope():
+            guards.append(Scoped([profile.scope], wording))
         if profile.refuse_equal is not None:
             guards.append(RefuseEqual(profile.refuse_equal, profile.show_earlier, wording))
         if self.stable:
@@ -299,6 +302,8 @@ class Review:
         proposal = Proposal(call_id, known, values, key, effect, event.turn, event.slot, event.t, identity)
         asked: tuple[str, Refuse | Reuse] | None = None
         for guard in self._guards:
+            if guard.name == Scoped.name and not (self._is_log and isinstance(event, CallAdmitted)):
+                continue  # what the call touches is not told
             decision = guard.call(proposal)
             if isinstance(decision, Refuse | Reuse):
                 self._turned_away[call_id] = (guard.name, decision)

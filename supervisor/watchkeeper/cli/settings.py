@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import ConfigurationError
+from ..guards.scope import Scope
 from ..plugins import load_detectors
 from ..profiles import PROFILES, profile_named
 from .exits import CommandError, complain
@@ -30,6 +31,8 @@ def settings_of(
         complain(
             f"--policy {policy}: {', '.join(said.untried)}: not tried; a recording has no turns and times for that"
         )
+    if said is not None and said.profile.scope != Scope():
+        complain(f"--policy {policy}: scope: tried on logs of runs alone; other recordings do not say what calls touch")
     try:
         chosen = profile_named(profile) if profile is not None else None
     except ConfigurationError as error:

@@ -11,6 +11,7 @@ from ..messages import Event
 from ..tools import Tool
 from ..wording import Wording
 from .guard import Ask, Proposal, Refuse
+from .limited import TimeLimit
 from .rule import RULINGS, Compiled, Rule, Ruling
 
 PolicyFunction = Callable[[Tool, Mapping[str, Any]], Ruling | tuple[Ruling, str] | None]
@@ -25,7 +26,7 @@ class Policy:
     what none speaks of is ``otherwise``. A tool that is declared ``irreversible`` always asks.
 
     It is made for a run before the model says a word and changes no more: nothing that a model or a tool says reaches
-    it. ``deny``: names, as a short form of rules.
+    it. ``deny``: names, as a short form of rules. ``limit``: what the function may take for one call.
     """
 
     name = "policy"
@@ -38,16 +39,23 @@ class Policy:
         rules: Collection[Rule] = (),
         otherwise: Ruling = "allow",
         function: PolicyFunction | None = None,
+        limit: TimeLimit | None = None,
     ) -> None:
         if otherwise not in RULINGS:
             raise ConfigurationError(f"otherwise must be one of {', '.join(RULINGS)}, not {otherwise!r}")
         self._wording = wording
         self._rules = tuple(map(Compiled, (*(Rule("deny", name) for name in deny), *rules)))
         self._otherwise = otherwise
+        self._then: Ruling = limit.then if limit is not None else "deny"
+        if function is not None and limit is not None:
+            function = limit.hold(self.name, function, self._stated)
         self._function = function
         self._of: dict[str, tuple[Compiled, ...]] = {}
         """The rules that speak of a tool, by its name."""
         self.folds: dict[type[Event], Callable[[Any], None]] = {}
+
+    def _stated(self, tool: Tool, values: Mapping[str, Any]) -> tuple[Ruling, str] | None:
+        return None if self._then == "allow" else (self._then, "the policy's function takes too long")
 
     def says_anything(self, tools: Iterable[Tool]) -> bool:
         """Whether any call of these tools could come to anything but: allowed."""
