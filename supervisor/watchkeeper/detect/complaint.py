@@ -25,12 +25,24 @@ _TIME = re.compile(r"\d+(?:\.\d+)?(?= (?:ms|s|secs?|seconds?|minutes?)\b)")
 _BUSY = re.compile(r"\b429\b|[Rr]ate limit|Too Many Requests|[Qq]uota exceeded")
 """What is said of the caller, whatever was asked for."""
 
-_SIGNS = (
-    *("Error", "Exception", "Panic", "rror:", "rror[", "ERROR:", "ERROR[", "atal:", "ATAL:", "anic:", "atal[", "ATAL["),
-    *("anic[", "command not found", "No such file", "ermission denied", "not recognized as"),
-    *("curl: (", "429", "ate limit", "Too Many Requests", "uota exceeded", '": false', '":false'),
-)
-"""What each complaint has one of."""
+_SIGNS = {
+    "rror": ("Error", "rror:", "rror["),
+    "xception": ("Exception",),
+    "ot ": ("command not found", "not recognized as"),
+    "anic": ("Panic", "anic:", "anic["),
+    "atal": ("atal:", "atal["),
+    "ERROR": ("ERROR:", "ERROR["),
+    "ATAL": ("ATAL:", "ATAL["),
+    "No such file": ("No such file",),
+    "ermission denied": ("ermission denied",),
+    "curl: (": ("curl: (",),
+    "429": ("429",),
+    "ate limit": ("ate limit",),
+    "Too Many": ("Too Many Requests",),
+    "uota exceeded": ("uota exceeded",),
+    "false": ('": false', '":false'),
+}
+"""What each complaint has one of, by a piece of it that few other texts have."""
 
 
 class Complaint(Erring):
@@ -63,11 +75,7 @@ def _complaint(pair: Pair) -> str | None:
         return None
     end = pair.content[-EDGE:]
     # Plain look-ups first: one expression for all of it takes twenty times as long.
-    if not (
-        "rror" in end or "xception" in end or "not " in end or "No such" in end or "denied" in end or "atal" in end
-        or "anic" in end or "ERROR" in end or "FATAL" in end or "curl" in end or "429" in end or "limit" in end
-        or "Too M" in end or "uota" in end or "false" in end
-    ) or not any([word in end for word in _SIGNS]):  # fmt: skip
+    if not any([piece in end and any([sign in end for sign in signs]) for piece, signs in _SIGNS.items()]):
         return None
     lines = (line for line in reversed(end.split("\n")) if _COMPLAINT.search(line[:LINE]))
     found = next(lines, None)
