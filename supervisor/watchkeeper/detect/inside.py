@@ -17,8 +17,8 @@ SAMPLE = 240
 """Characters within each edge from which words are taken."""
 WORDS = 8
 """Words that are remembered."""
-SHORTEST, LONGEST = 6, 20
-"""Letters of a long word; of longer ones so many are looked at."""
+LONG = 6
+"""Letters of a long word, at least."""
 
 _LETTERS = bytes([code if bytes([code]).isalpha() else 32 for code in range(256)])
 """What stays of a text if only its words are wanted."""
@@ -73,7 +73,7 @@ def _words(content: str) -> bytes:
         inner = f"{inner[:SAMPLE]} {inner[-SAMPLE:]}"
     words = inner.encode("utf-8", "replace").translate(_LETTERS).split()
     # Those that stay the same in a text that differs a little.
-    chosen = sorted({word[:LONGEST] for word in words if len(word) >= SHORTEST})[:WORDS]
+    chosen = sorted({word for word in words if len(word) >= LONG})[:WORDS]
     return array("q", map(hash, chosen)).tobytes()
 
 
