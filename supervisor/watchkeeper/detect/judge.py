@@ -87,7 +87,7 @@ class _Desk:
 
     def __init__(self, detectors: list[Detector], window: int) -> None:
         self.ring = Ring(window)
-        self.detectors = detectors
+        self.detectors: list[Any] = detectors
         self.folds = _folds_of(detectors)
         self.whens: tuple[When, ...] = tuple([getattr(one, "when", "always") for one in detectors])
         self.blocked: set[str] = set()
@@ -284,9 +284,7 @@ class Judge:
         found: list[tuple[str, list[Finding]]] = []
         known = whole.moved or whole.wide or any([not pair.novel for pair in whole.pairs])
         off = self._off
-        for detector, asked in zip(
-            desk.detectors, _asked(desk.whens, known, whole.troubled, whole.polls), strict=True
-        ):
+        for detector, asked in zip(desk.detectors, _asked(desk.whens, known, whole.troubled, whole.polls), strict=True):
             if asked is False or (off and detector.name in off):
                 continue
             try:
