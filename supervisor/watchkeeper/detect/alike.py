@@ -163,6 +163,7 @@ def stem(word: str) -> str:
     return word
 
 
+@lru_cache(maxsize=256)
 def is_name(word: str) -> bool:
     """Whether a word names one thing: it has digits, signs or capitals in it."""
     if word.isalpha():

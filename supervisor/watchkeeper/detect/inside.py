@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from array import array
 from typing import NamedTuple
 
 EDGE = 240
@@ -17,10 +17,11 @@ SAMPLE = 240
 """Characters within each edge from which words are taken."""
 WORDS = 8
 """Words that are remembered."""
-HASH = 4
-"""Bytes of the hash of a word."""
+LONG = 6
+"""Letters of a long word, at least."""
 
-_LONG = re.compile(r"[A-Za-z]{6,20}")
+_LETTERS = bytes([code if bytes([code]).isalpha() else 32 for code in range(256)])
+"""What stays of a text if only its words are wanted."""
 _NUMBERS = dict.fromkeys(map(ord, "0123456789abcdefABCDEF"))
 
 
@@ -62,7 +63,7 @@ def is_inside_same(before: Inside, content: str) -> bool:
 
 def is_mostly_same(before: Inside, after: Inside) -> bool:
     """Whether two results have most of some long words there in common, as few texts on other things do."""
-    left, right = ({one.words[at : at + HASH] for at in range(0, len(one.words), HASH)} for one in (before, after))
+    left, right = set(array("q", before.words)), set(array("q", after.words))
     return len(left & right) * 4 >= 3 * max(len(left), len(right))
 
 
@@ -70,8 +71,10 @@ def _words(content: str) -> bytes:
     inner = content[EDGE : max(len(content) - EDGE, EDGE)]
     if len(inner) > 2 * SAMPLE:
         inner = f"{inner[:SAMPLE]} {inner[-SAMPLE:]}"
-    chosen = sorted(set(_LONG.findall(inner)))[:WORDS]  # the same ones in a text that differs a little
-    return b"".join([(hash(word) & 0xFFFFFFFF).to_bytes(HASH) for word in chosen])
+    words = inner.encode("utf-8", "replace").translate(_LETTERS).split()
+    # Those that stay the same in a text that differs a little.
+    chosen = sorted({word for word in words if len(word) >= LONG})[:WORDS]
+    return array("q", map(hash, chosen)).tobytes()
 
 
 def _gist(content: str) -> int:

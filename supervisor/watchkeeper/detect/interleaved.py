@@ -24,7 +24,7 @@ class Interleaved:
 
     name = "interleaved"
     when: When = "known"
-    __slots__ = ("_known", "_last", "_matched", "_noise", "_onsets")
+    __slots__ = ("_known", "_last", "_matched", "_noise", "_onsets", "_same")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._known: list[Trace] = []
@@ -33,6 +33,8 @@ class Interleaved:
         self._last = 0
         """The number of the last round that was known."""
         self._noise = False
+        self._same = 0
+        """Rounds in a row, of those that were known, that are equal."""
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         fresh = ring.rounds - self._last - 1
@@ -46,9 +48,12 @@ class Interleaved:
             return ()
         known, matched = self._known, self._matched
         self._noise = bool(known) and (self._noise or fresh > 0)
+        self._same = self._same + 1 if known and known[-1].fingerprint == round.fingerprint else 0
         known.append(trace)
         if len(known) > PERIODS.stop:
             del known[0]
+        if self._same >= PERIODS.stop:  # one round over and over is no cycle
+            return ()
         found: Finding | None = None
         for period in PERIODS:
             if len(known) <= period or known[-1 - period].fingerprint != round.fingerprint:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -58,6 +59,7 @@ BUILT_IN: tuple[Factory, ...] = (
 OF_RUNS: tuple[RunFactory, ...] = (HandOver, Volume)
 """Those that follow a run with all its contexts."""
 
+PLAIN = (tuple, list)
 RECOGNISER = "recent"
 """The name under which the recogniser of volatile parts is switched off if it fails, as a detector is."""
 FAILURES = ("failed", "timed_out")
@@ -85,29 +87,21 @@ class _Desk:
 
     def __init__(self, detectors: list[Detector], window: int) -> None:
         self.ring = Ring(window)
-        self.detectors = detectors
+        self.detectors: list[Any] = detectors
         self.folds = _folds_of(detectors)
-        self._asked: dict[tuple[bool, bool, bool], list[tuple[Any, bool]]] = {}
+        self.whens: tuple[When, ...] = tuple([getattr(one, "when", "always") for one in detectors])
         self.blocked: set[str] = set()
         """Keys of calls that a verdict has blocked."""
         self.expected = 0
         self.open = 0
         self.ended: list[CallEnded] = []
 
-    def asked_of(self, known: bool, troubled: bool, polls: bool) -> list[tuple[Any, bool]]:
-        """The detectors that are asked about a round, and whether at once: the others only if they are busy."""
-        asked = self._asked.get((known, troubled, polls))
-        if asked is None:
-            at_once = {"always": True, "known": known, "trouble": troubled, "polls": polls}
-            asked = []
-            for one in self.detectors:
-                when: When = getattr(one, "when", "always")
-                if at_once.get(when):
-                    asked.append((one, True))
-                elif when in ("trouble", "polls"):
-                    asked.append((one, False))
-            self._asked[known, troubled, polls] = asked
-        return asked
+
+@lru_cache(maxsize=64)
+def _asked(whens: tuple[When, ...], known: bool, troubled: bool, polls: bool) -> tuple[bool | None, ...]:
+    """By detector: whether it is asked about a round; None: only if it is busy."""
+    at_once = {"always": True, "known": known, "trouble": troubled, "polls": polls}
+    return tuple([at_once.get(when) or (None if when in ("trouble", "polls") else False) for when in whens])
 
 
 class Judge:
@@ -240,15 +234,14 @@ class Judge:
             return
         try:
             findings = ask(*about)
-            if findings or not isinstance(findings, list | tuple):
-                findings = list(findings)
-                if any(type(finding) is not Finding for finding in findings):
-                    raise TypeError("what it returned is no finding")
-                if findings:
-                    found.append((name, findings))
+            if findings or type(findings) not in PLAIN:
+                _note(name, findings, found)
         except (Exception, SystemExit) as error:
-            self._off.add(name)
-            judged.failed.append((name, f"{type(error).__name__}: {error}"))
+            self._switch_off(name, error, judged)
+
+    def _switch_off(self, name: str, error: BaseException, judged: Judged) -> None:
+        self._off.add(name)
+        judged.failed.append((name, f"{type(error).__name__}: {error}"))
 
     def _user_spoke(self, event: UserMessage) -> None:
         # A repeat across user messages is often honest: windows begin anew. A round in the making is kept.
@@ -290,9 +283,16 @@ class Judge:
             judged.failed, self._failed = self._failed, []
         found: list[tuple[str, list[Finding]]] = []
         known = whole.moved or whole.wide or any([not pair.novel for pair in whole.pairs])
-        for detector, at_once in desk.asked_of(known, whole.troubled, whole.polls):
-            if at_once or detector.busy:
-                self._ask(detector.name, found, judged, detector.round, whole, desk.ring)
+        off = self._off
+        for detector, asked in zip(desk.detectors, _asked(desk.whens, known, whole.troubled, whole.polls), strict=True):
+            if asked is False or (off and detector.name in off):
+                continue
+            try:
+                findings = detector.round(whole, desk.ring) if asked or detector.busy else ()
+                if findings or type(findings) not in PLAIN:
+                    _note(detector.name, findings, found)
+            except (Exception, SystemExit) as error:
+                self._switch_off(detector.name, error, judged)
         for wide in self._of_run:
             self._ask(wide.name, found, judged, wide.round, whole, desk.ring, context)
         if found:
@@ -380,6 +380,15 @@ def _folds_of(detectors: Iterable[Any]) -> _Folds:
         for kind, fold in getattr(detector, "folds", {}).items():
             found.setdefault(kind, []).append((detector, fold))
     return found
+
+
+def _note(name: str, findings: Iterable[Finding], found: list[tuple[str, list[Finding]]]) -> None:
+    """Note what a detector returned."""
+    findings = list(findings)
+    if any(type(finding) is not Finding for finding in findings):
+        raise TypeError("what it returned is no finding")
+    if findings:
+        found.append((name, findings))
 
 
 def _with_likes(finding: Finding, desk: _Desk) -> Finding:

@@ -308,8 +308,11 @@ def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
     alike = one.translate(_ONES)
     if alike == other.translate(_ONES) and _is_form(alike):
         return True
-    if RESULTS.forms.sub("#", one) == RESULTS.forms.sub("#", other):
-        return True
+    return _is_said_to_be(one, other, words, position) or _without_forms(one) == _without_forms(other)
+
+
+def _is_said_to_be(one: str, other: str, words: list[str], position: int) -> bool:
+    """Whether a name before or within a changed word, or what stands beside it, says that it is volatile."""
     name, value = _named(one)
     if name:
         other_name, other_value = _named(other)
@@ -338,6 +341,10 @@ def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
         return False
     # How long, how often, and where in a file that is being edited: a line of a traceback.
     return _UNITS.fullmatch(after) is not None or after in _OFTEN or (before == "line" and after == "in")
+
+
+def _without_forms(word: str) -> str:
+    return RESULTS.forms.sub("#", word)
 
 
 @functools.lru_cache(maxsize=256)
