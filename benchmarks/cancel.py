@@ -7,21 +7,16 @@ loop and, for one tool, from another thread. Run it with ``python benchmarks/can
 
 from __future__ import annotations
 
-import argparse
-import importlib.metadata
 import itertools
-import json
 import math
-import platform
-import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import anyio
 import anyio.to_thread
 
+from reporting import Row, backends, parser, quantile, report, run
 from watchkeeper import Agent, Limits, Run, Supervisor, tool
 from watchkeeper.messages import CallStarted, ModelRequested, ModelRetried
 from watchkeeper.testing import ScriptedModel, call, fail, say
@@ -90,8 +85,8 @@ async def press(supervisor: Supervisor, make: Callable[[], Agent], kind: type, c
     return took
 
 
-async def measure(backend: str, share: float) -> list[dict[str, Any]]:
-    rows = []
+async def measure(backend: str, share: float) -> list[Row]:
+    rows: list[Row] = []
     async with Supervisor(plugged=False, monitor=False) as supervisor:
         for name, (make, kind, count, times) in CASES.items():
             for from_thread in (False, True) if name == "one tool" else (False,):
@@ -105,13 +100,15 @@ async def measure(backend: str, share: float) -> list[dict[str, Any]]:
     return rows
 
 
-def summary(taken: list[float]) -> dict[str, Any]:
+def summary(taken: list[float]) -> Row:
     ordered = sorted(taken)
-
-    def at(share: float) -> float:
-        return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
-
-    return {"n": len(ordered), "p50_ms": at(0.5), "p99_ms": at(0.99), "max_ms": ordered[-1], "taken_ms": ordered}
+    return {
+        "n": len(ordered),
+        "p50_ms": quantile(ordered, 0.5),
+        "p99_ms": quantile(ordered, 0.99),
+        "max_ms": ordered[-1],
+        "taken_ms": ordered,
+    }
 
 
 def histogram(taken: list[float]) -> str:
@@ -128,32 +125,21 @@ def histogram(taken: list[float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--backend", choices=["asyncio", "trio", "both"], default="both")
-    parser.add_argument("--share", type=float, default=1.0, help="share of the repeats")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    for backend in ("asyncio", "trio") if options.backend == "both" else (options.backend,):
-        rows += anyio.run(measure, backend, options.share, backend=backend)
+    options_of = parser(__doc__)
+    options_of.add_argument("--share", type=float, default=1.0, help="share of the repeats")
+    options = options_of.parse_args()
+    rows: list[Row] = []
+    for backend in backends(options.backend):
+        rows += run(backend, measure, backend, 0.02 if options.quick else options.share)
     figures = {f"p99_ms_{row['backend']}": row["p99_ms"] for row in rows if row["case"] == "one tool"}
     figures |= {f"max_ms_100_{row['backend']}": row["max_ms"] for row in rows if row["case"] == "100 tools"}
-    versions = {name: importlib.metadata.version(name) for name in ("watchkeeper", "anyio", "trio")}
-    versions["python"] = platform.python_version()
-    if options.json:
-        json.dump({"benchmark": "cancel", "versions": versions, "rows": rows, "figures": figures}, sys.stdout)
+    if not options.json:
+        for row in rows:
+            print(f"\n{row['backend']:8} {row['case']}")
+            print(histogram(row["taken_ms"]))
         print()
-        return
-    print("  ".join(f"{name} {version}" for name, version in versions.items()))
-    for row in rows:
-        print(
-            f"\n{row['backend']:8} {row['case']:28} n {row['n']:4}   p50 {row['p50_ms']:7.3f} ms   "
-            f"p99 {row['p99_ms']:7.3f} ms   max {row['max_ms']:7.3f} ms"
-        )
-        print(histogram(row["taken_ms"]))
-    print()
-    for name, value in figures.items():
-        print(f"{name:24} {value:8.3f}")
+    columns = {"backend": "", "case": "", "n": "", "p50_ms": ".3f", "p99_ms": ".3f", "max_ms": ".3f"}
+    report("cancel", rows, figures, columns=columns, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,9 @@ from it, code and shared constants not counted, beside what ``tracemalloc`` says
 
 from __future__ import annotations
 
-import argparse
 import gc
 import hashlib
-import importlib.metadata
 import json
-import platform
 import random
 import statistics
 import sys
@@ -33,6 +30,7 @@ from typing import Any
 
 import msgspec
 
+from reporting import parser, report, versions
 from watchkeeper.detect import judge as judging
 from watchkeeper.detect.judge import Judge
 from watchkeeper.fingerprint import call_key
@@ -392,7 +390,7 @@ def life(kind: str, size: int, count: int) -> Iterator[Event]:
             yield CallEnded(n=2 * n + 2, result=result, key=key, arguments=arguments, **at)
 
 
-def state_rows() -> list[dict[str, Any]]:
+def state_rows(events: int) -> list[dict[str, Any]]:
     rows = []
     fed("different", 100, 200)  # whatever is made once is made now
     shared = shared_objects()
@@ -402,7 +400,7 @@ def state_rows() -> list[dict[str, Any]]:
         ("volatile", 100_000),
         ("turns", 1_000),
     ):
-        count = STATE_EVENTS if size < 100_000 else STATE_EVENTS // 10
+        count = events if size < 100_000 else events // 10
         deep = deep_size(fed(kind, size, count), shared) / 1024
         gc.collect()
         tracemalloc.start()
@@ -427,6 +425,8 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
         found[f"us_{name}"] = row["p50"]
     for size in sorted({row["size"] for row in results}):
         found[f"us_worst_{size}"] = max(row["p50"] for row in results if row["size"] == size)
+        if size in BARS:  # the worst of the streams
+            found[f"us_{size // 1000}kb"] = found[f"us_worst_{size}"]
     if results:
         found["us_p999_worst"] = max(row["p999"] for row in results)
         found["us_p999_worst_processor"] = max(row["p999_processor"] for row in results)
@@ -440,10 +440,6 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
         found["state_kb_worst"] = max(row["kb"] for row in states)
         found["state_kb_traced_worst"] = max(row["kb_traced"] for row in states)
     return found
-
-
-def versions() -> dict[str, str]:
-    return {"python": platform.python_version(), "watchkeeper": importlib.metadata.version("watchkeeper")}
 
 
 def show(rows: list[dict[str, Any]]) -> None:
@@ -493,23 +489,18 @@ def _bar(value: float, bar: float | None) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="bytes of a result")
-    parser.add_argument("--n", type=int, default=1_000, help="result events a round (fewer of the largest)")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    rows = result_rows(options.sizes, options.n, options.rounds)
-    rows += other_rows(max(options.n // 5, 50), options.rounds)
-    rows += share_rows(1_000, options.n)
-    rows += state_rows()
+    options_of = parser(__doc__)
+    options_of.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="bytes of a result")
+    options_of.add_argument("--n", type=int, default=1_000, help="result events a round (fewer of the largest)")
+    options_of.add_argument("--rounds", type=int, default=5)
+    options = options_of.parse_args()
+    sizes, n, rounds = ([1_000], 60, 1) if options.quick else (options.sizes, options.n, options.rounds)
+    rows = result_rows(sizes, n, rounds)
+    rows += other_rows(max(n // 5, 50), rounds)
+    rows += share_rows(1_000, n)
+    rows += state_rows(300 if options.quick else STATE_EVENTS)
     if options.json:
-        json.dump(
-            {"benchmark": "events", "versions": versions(), "rows": rows, "figures": figures(rows)},
-            sys.stdout,
-            indent=1,
-        )
-        print()
+        report("events", rows, figures(rows), columns={}, as_json=True)
     else:
         show(rows)
 

@@ -58,7 +58,10 @@ def test_holds_both_packages_whole(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {
         "watchkeeper",
         "watchkeeper_tools",
+        "watchkeeper_benchmarks",
     }
+    scripts = {f"watchkeeper_benchmarks/{path.name}" for path in (ROOT / "benchmarks").glob("*.py")}
+    assert scripts <= names
 
 
 def test_carries_its_license_and_entry_points(unpacked: Path) -> None:

@@ -23,6 +23,7 @@ OF_CASE = (
     "Exit codes: 0 the test is made, 1 something could not be read or written, or a detector failed, 2 usage, or no "
     "such run or call, 4 interrupted, or nobody reads the output."
 )
+OF_BENCH = "Exit codes: 0 all was measured, 1 something could not be, 2 usage, 4 interrupted."
 
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What writing fails with where the output has no room any more."""
@@ -44,6 +45,7 @@ def application() -> App:
         ("demo", "Watch four short runs, or with --real a real small model on this machine. Needs no key.", EPILOGUE),
         ("replay", "Judge recorded runs: what would have been nudged, blocked and stopped, and when.", OF_RECORDINGS),
         ("stats", "Say what recorded runs did: calls, repeats, failures, and what each rule saw.", OF_RECORDINGS),
+        ("bench", "Measure the overhead on this machine, beside raw controls and other runtimes.", OF_BENCH),
         ("case", "Make a failing test of a recorded run and what should have been done in it.", OF_CASE),
     ):
         app.command(f"watchkeeper.cli.{name}:{name}", name=name, help=purpose, help_epilogue=epilogue)
