@@ -147,7 +147,14 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 def _check_limits(limits: Limits) -> None:
-    for name, least in (("max_turns", 1), ("finish_turns", 0), ("parallel", 1), ("reply_tokens", 1), ("pushbacks", 0)):
+    for name, least in (
+        ("max_turns", 1),
+        ("finish_turns", 0),
+        ("parallel", 1),
+        ("reply_tokens", 1),
+        ("pushbacks", 0),
+        ("approval", 0),
+    ):
         if getattr(limits, name) < least:
             raise ConfigurationError(f"limits: {name} must be at least {least}, not {getattr(limits, name)}")
     given = {name: getattr(limits, name) for name in OPTIONAL_LIMITS}
