@@ -189,7 +189,7 @@ def test_a_denial_by_arguments_says_so_and_why() -> None:
 
 def test_an_ask_carries_its_reason() -> None:
     assert Asked(by(Rule("ask", "read_file", why="private"))).ask(read_file, path="a") == Ask("private")
-    assert Asked(by()).ask(pay, amount=1.0) == Ask("it cannot be undone")
+    assert Asked(by()).ask(pay, amount=1.0) == Ask("it cannot be undone", once=True)
 
 
 # -- patterns that permit: nothing a model writes gets past them ------------------------------------------------------
