@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 
 from .arguments import canonical
-from .errors import ApprovalError, ConfigurationError
+from .errors import ApprovalError
 from .fingerprint import arguments_hash as hash_of
-from .guards.grants import Grant, Grants, exact_rule, unknown_names
+from .guards.grants import Grant, Grants, exact_rule, pattern_rule
 from .guards.guard import Ask
-from .guards.rule import Compiled, Pattern, Rule
+from .guards.rule import Compiled, Pattern
 from .messages import ApprovalRequested, ApprovalResolved, How
 from .tools import Tool
 
@@ -310,22 +310,8 @@ class Approvals:
         if pattern is None:
             rule = exact_rule(tool, pending.values)
             return Grant(asked.id, tool.name, by, reasons, asked.arguments_hash, rule)
-        if not isinstance(pattern, Mapping):
-            raise ApprovalError(f"a pattern names arguments, each with a glob; this is none: {pattern!r}", "pattern")
-        if unknown := unknown_names(pattern, tool.fields):
-            raise ApprovalError(
-                f"the pattern names {', '.join(map(repr, unknown))}, which {tool.name} does not take; it takes "
-                f"{', '.join(tool.fields) or 'nothing'}",
-                "pattern",
-            )
-        try:
-            rule = Rule("allow", tool.name, when=(dict(pattern),) if pattern else (), approved=True)
-            compiled = Compiled(rule)
-        except ConfigurationError as error:
-            raise ApprovalError(str(error), "pattern") from error
-        if not compiled.fits(pending.values):
-            raise ApprovalError("the pattern does not fit the very call that it is given for", "pattern")
-        return Grant(asked.id, tool.name, by, reasons, "", rule, compiled)
+        rule = pattern_rule(tool.name, tool.fields, pending.values, pattern)
+        return Grant(asked.id, tool.name, by, reasons, "", rule, Compiled(rule))
 
     def deny(self, approval: str, reason: str = "", by: str = "person") -> None:
         """A no. Raises :class:`ApprovalError` if no such call waits."""

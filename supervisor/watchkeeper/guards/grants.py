@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ..errors import ApprovalError, ConfigurationError
 from ..outputs import text as text_of
 from ..tools import Tool
 from .rule import Compiled, Pattern, Rule
@@ -107,6 +108,23 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def unknown_names(pattern: Mapping[str, Pattern], fields: Collection[str]) -> list[str]:
-    """Names in a pattern that are no arguments of the tool."""
-    return [name for name in pattern if name not in fields]
+def pattern_rule(tool: str, fields: Collection[str], values: Mapping[str, Any], pattern: object) -> Rule:
+    """The rule that allows the calls of a tool which fit a pattern. Raises :class:`ApprovalError` if it cannot be read,
+    names no arguments of the tool, or does not fit the call with these ``values``, which it is given for."""
+    if not isinstance(pattern, Mapping):
+        raise ApprovalError(f"a pattern names arguments, each with a glob; this is none: {pattern!r}", "pattern")
+    unknown = [str(name) for name in pattern if name not in fields]
+    if unknown:
+        raise ApprovalError(
+            f"the pattern names {', '.join(map(repr, unknown))}, which {tool} does not take; it takes "
+            f"{', '.join(fields) or 'nothing'}",
+            "pattern",
+        )
+    try:
+        rule = Rule("allow", tool, when=(dict(pattern),) if pattern else (), approved=True)
+        fits = Compiled(rule).fits(values)
+    except ConfigurationError as error:
+        raise ApprovalError(str(error), "pattern") from error
+    if not fits:
+        raise ApprovalError("the pattern does not fit the very call that it is given for", "pattern")
+    return rule
