@@ -28,7 +28,10 @@ LOOK = 0.1
 SCOPES: dict[str, Scope] = {"y": "once", "r": "run", "a": "always"}
 KEYS = "y: this once   r: for this run   a: always   n: no (n REASON tells the model why)"
 KEYS_ONCE = "y: this once   n: no (n REASON tells the model why)"
-WHICH = "Which calls? Enter: with exactly these arguments   *: {tool} with any   or patterns, such as {example}"
+WHICH = (
+    "Which calls? Enter: with exactly these arguments   *: {tool} with any   or patterns, such as {example} "
+    "(what they do not name may be anything)"
+)
 
 
 def approver_at(view: View, attended: bool) -> Approver | None:

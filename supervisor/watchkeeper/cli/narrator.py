@@ -231,7 +231,7 @@ class Narrator:
             yield line(f"{INDENT}{tool}: permitted {scope}{by}", "plain")
         else:
             reason = f": {one_line(event.reason, 90)}" if event.reason else ""
-            how = "nobody answered in time" if event.how == "timed_out" else f"{event.how}{by}"
+            how = {"timed_out": "nobody answered in time", "denied": f"denied{by}"}.get(event.how, event.how)
             yield line(f"{INDENT}{tool}: {how}{reason}", "warn")
 
     # -- verdicts ----------------------------------------------------------------------------------------------------
