@@ -108,7 +108,8 @@ class Tool:
         self.description = inspect.cleandoc(description or function.__doc__ or "")
         self.is_async = inspect.iscoroutinefunction(_body(function))
         self.effect, self._effect_of = _effect(effect, self.name)
-        self.declared = effect is not None
+        self.side_effect = not (effect is None or self.only_reads or idempotent or poll)
+        """It is declared to write, and not that writing twice does no harm: to do so again is worth a word."""
         if timeout is not None and not timeout > 0:
             raise ConfigurationError(
                 f"tool {self.name!r}: timeout must be more than 0 seconds or None, not {timeout!r}"
@@ -148,11 +149,6 @@ class Tool:
         self.result_key = result_key if callable(result_key) else _names(result_key)
         self.schema = _schema(self.arguments_type, self.name)
         self.required = frozenset(name for name, field in self.fields.items() if field.required)
-
-    @property
-    def side_effect(self) -> bool:
-        """It is declared to write, and not that writing twice does no harm: to do so again is worth a word."""
-        return self.declared and not self.only_reads and not self.idempotent and not self.poll
 
     @property
     def asks_arguments(self) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from watchkeeper import Effect, Tool, reads, tool, writes
 from watchkeeper.fingerprint import idempotency_key
 from watchkeeper.guards.guard import Ask, Note, Refuse
-from watchkeeper.guards.sideeffects import REMEMBERED, SideEffects
+from watchkeeper.guards.sideeffects import REMEMBERED, WRITES_KEPT, SideEffects
 from watchkeeper.messages import ChildEnded, ChildStarted
 from watchkeeper.occurrences import Unfinished
 
@@ -161,8 +161,8 @@ def test_what_is_remembered_is_bounded() -> None:
     for n in range(REMEMBERED * 2):
         made(run, send, to=f"{n}")
     assert len(run.guard._done) == REMEMBERED
-    assert not run.guard._proposed
-    assert not run.guard._writing
+    assert not run.guard._open
+    assert len(run.guard._writes) == WRITES_KEPT
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["finished", "failed", "user"])), max_size=40))

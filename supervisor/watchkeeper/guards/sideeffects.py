@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection
+from itertools import islice
 from typing import Any
 
-from ..messages import CallAdmitted, CallEnded, ChildEnded, ChildStarted, Event, UserMessage
+from ..messages import CallEnded, ChildEnded, ChildStarted, Event, UserMessage
 from ..occurrences import Unfinished
 from ..planner import conflict
 from ..tools import Effect
@@ -13,19 +15,23 @@ from ..wording import Wording
 from .guard import Ask, Note, Proposal, Refuse
 
 REMEMBERED = 256
+WRITES_KEPT = 256
+"""Writes by other calls that are looked through when one comes again; with more in between it counts as the first."""
 ASKED_AT = 3
 """The time at which an equal side effect is asked about; at the one before it is told. In good recorded runs 12 of 508
 repeat one once, 2 twice."""
 
 
 class _Done:
-    """How often a side effect has succeeded, and what it wrote."""
+    """How often a side effect has succeeded, and what it writes."""
 
-    __slots__ = ("count", "open", "writes")
+    __slots__ = ("count", "last", "open", "writes")
 
-    def __init__(self, writes: Effect) -> None:
+    def __init__(self, writes: tuple[str, ...]) -> None:
         self.count = 0
-        self.open = 0
+        self.last = 0
+        """The number of the write that the last success was."""
+        self.open = 1
         """Such calls that have no result yet."""
         self.writes = writes
 
@@ -49,12 +55,13 @@ class SideEffects:
         """Keys of the unfinished ones that calls under way are once more, by call id."""
         self._done: dict[str, _Done] = {}
         """By identity; the one that was proposed last comes last."""
-        self._proposed: dict[str, str] = {}
-        """Identities by call id, of calls that count."""
-        self._writing: dict[str, Effect] = {}
-        """What calls that are under way write, by call id."""
+        self._open: dict[str, tuple[str, tuple[str, ...]]] = {}
+        """Writing calls that were proposed and have no result yet, by call id: their identity and what they write."""
+        self._writes: deque[tuple[str, tuple[str, ...]]] = deque(maxlen=WRITES_KEPT)
+        """What was written last, and the identity of the call where it counts."""
+        self._written = 0
+        """How many writes there were."""
         self.folds: dict[type[Event], Callable[[Any], None]] = {
-            CallAdmitted: self._admitted,
             CallEnded: self._ended,
             UserMessage: self._begin_anew,
             ChildStarted: self._begin_anew,
@@ -65,6 +72,7 @@ class SideEffects:
         effect, tool = proposal.effect, proposal.tool
         if not effect.writes:
             return None
+        self._open[proposal.call_id] = (proposal.identity, effect.writes)
         if self._unfinished and (earlier := self._equal_unfinished(proposal)) is not None:
             self._again[proposal.call_id] = earlier.key
             if not tool.idempotent:
@@ -75,11 +83,15 @@ class SideEffects:
                 )
         if not tool.side_effect:
             return None
-        done = self._done.pop(proposal.identity, None) or _Done(Effect(writes=effect.writes))
-        self._done[proposal.identity] = done
-        if len(self._done) > REMEMBERED:
-            self._done.pop(next(iter(self._done)))
-        self._proposed[proposal.call_id] = proposal.identity
+        identity = proposal.identity
+        done = self._done.pop(identity, None)
+        if done is None:
+            self._done[identity] = _Done(effect.writes)
+            if len(self._done) > REMEMBERED:
+                self._done.pop(next(iter(self._done)))
+            return None
+        self._done[identity] = done
+        self._look_between(identity, done)
         times = done.count + done.open + 1
         done.open += 1
         if times >= ASKED_AT:
@@ -94,27 +106,37 @@ class SideEffects:
         found = (one for one in self._unfinished.values() if one.is_equal(proposal.tool.name, proposal.identity))
         return next(found, None)
 
-    def _admitted(self, event: CallAdmitted) -> None:
-        if event.writes:
-            self._writing[event.call_id] = Effect(writes=event.writes)
-
     def _ended(self, event: CallEnded) -> None:
         result = event.result
-        writes = self._writing.pop(result.call_id, None)
-        identity = self._proposed.pop(result.call_id, "")
-        again = self._again.pop(result.call_id, "")
-        if again and result.kind in ("finished", "failed"):
-            self._unfinished.pop(again, None)
-        own = self._done.get(identity)
-        if own is not None:
-            own.open = max(own.open - 1, 0)
-        if writes is None or result.kind != "finished" or result.reused_from is not None:
+        opened = self._open.pop(result.call_id, None)
+        if opened is None:
             return
-        for other in [one for one in self._done if one != identity and conflict(self._done[one].writes, writes)]:
-            self._done[other].count = 0
+        if self._again and (again := self._again.pop(result.call_id, "")) and result.kind in ("finished", "failed"):
+            self._unfinished.pop(again, None)
+        identity, writes = opened
+        own = self._done.get(identity)
+        if own is not None and own.open:
+            own.open -= 1
+        if result.kind != "finished" or result.reused_from is not None:
+            return
         if own is not None and result.error is None:
+            self._look_between(identity, own)
             own.count += 1
+            own.last = self._written + 1
+        self._written += 1
+        self._writes.append((identity, writes))
+
+    def _look_between(self, identity: str, done: _Done) -> None:
+        """Begin its count anew if another call has written to the same place since it last succeeded."""
+        if not done.count:
+            return
+        since = self._written - done.last
+        between = islice(reversed(self._writes), since)
+        own = Effect(writes=done.writes)
+        if since > len(self._writes) or any(
+            one != identity and conflict(own, Effect(writes=names)) for one, names in between
+        ):
+            done.count = 0
 
     def _begin_anew(self, event: Event) -> None:
-        for done in self._done.values():
-            done.count = 0
+        self._done.clear()
