@@ -237,7 +237,7 @@ async def test_what_cannot_be_granted_is_refused_and_the_call_still_waits(
         assert await results(run) == [("denied", "not_approved")]
 
 
-async def test_what_changes_the_arguments_beside_the_approval_does_not_change_what_runs() -> None:
+async def test_appr_04_what_runs_are_the_bytes_that_were_shown() -> None:
     """A guard of a third party keeps hold of the values; what is run are the bytes that were shown."""
     held: list[dict[str, Any]] = []
     ran: list[Any] = []
@@ -359,7 +359,7 @@ async def test_a_call_that_is_not_permitted_counts_in_no_budget() -> None:
 
 
 @pytest.mark.parametrize("mode", ["after_turn", "now", "kill"])
-async def test_a_cancel_ends_the_wait_at_once(mode: Any) -> None:
+async def test_appr_05_a_cancel_ends_the_wait_at_once(mode: Any) -> None:
     async with attended([*WRITE, ("look", {})]) as run:
         (approval,) = await waiting(run)
         began = run.seams.clock()
