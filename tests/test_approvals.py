@@ -26,9 +26,11 @@ from watchkeeper import (
     tool,
     writes,
 )
+from watchkeeper.guards.guard import Ask
 from watchkeeper.guards.rule import Rule
 from watchkeeper.messages import ApprovalRequested, ApprovalResolved, CallEnded, CallStarted, Event
 from watchkeeper.testing import call, say
+from watchkeeper.wording import Wording
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -551,6 +553,19 @@ async def test_an_approver_that_will_not_stop_does_not_hold_up_the_end() -> None
         go_on.set()
 
 
+@pytest.mark.parametrize("says", [True, False])
+async def test_a_hosts_wording_that_fails_ends_this_run_with_a_result_for_the_call(says: bool) -> None:
+    class Broken(Wording):
+        def not_approved(self, tool: str, reason: str) -> Any:
+            raise KeyError("a defect")
+
+    settings = {"wording": Broken(), "approver": lambda approval: says}
+    async with attended(WRITE, settings=settings) as run:
+        kinds = [kind for kind, _ in await results(run)]
+        assert run.outcome is not None
+        assert (kinds, run.outcome.status) == ((["finished"], "completed") if says else (["abandoned"], "failed"))
+
+
 async def test_an_approver_must_be_a_function() -> None:
     with pytest.raises(ConfigurationError, match="approver must be a function of an approval, not 'ask'"):
         Supervisor(approver="ask")  # type: ignore[arg-type]
@@ -643,6 +658,29 @@ async def test_what_cannot_be_undone_is_asked_about_each_time() -> None:
         (second,) = await waiting(run)
         run.approve(second.id, second.arguments_hash)
         assert await results(run) == [("finished", None)] * 2
+
+
+async def test_guards_of_third_parties_may_ask_too_and_all_that_ask_are_named() -> None:
+    class Judge:
+        name = "judge"
+
+        def __init__(self) -> None:
+            self.folds: dict[type[Event], Callable[[Any], None]] = {}
+
+        def call(self, proposal: Any) -> Ask:
+            return Ask("it looks odd")
+
+    async with attended(WRITE, WRITE, settings={"guards": [Judge]}) as run:
+        (approval,) = await waiting(run)
+        assert (approval.by, approval.why) == (("policy", "judge"), "the house rules; it looks odd")
+        run.approve(approval.id, approval.arguments_hash, "run")
+        assert await results(run) == [("finished", None)] * 2
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
+async def test_the_wait_has_an_end(seconds: float) -> None:
+    with pytest.raises(ConfigurationError, match="limits: approval must be"):
+        agent(WRITE, limits=Limits(approval=seconds))
 
 
 async def test_a_guard_behind_may_still_refuse() -> None:

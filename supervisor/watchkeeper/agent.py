@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from .current import current_call
@@ -147,16 +148,12 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 def _check_limits(limits: Limits) -> None:
-    for name, least in (
-        ("max_turns", 1),
-        ("finish_turns", 0),
-        ("parallel", 1),
-        ("reply_tokens", 1),
-        ("pushbacks", 0),
-        ("approval", 0),
-    ):
+    leasts = {"max_turns": 1, "finish_turns": 0, "parallel": 1, "reply_tokens": 1, "pushbacks": 0, "approval": 0}
+    for name, least in leasts.items():
         if getattr(limits, name) < least:
             raise ConfigurationError(f"limits: {name} must be at least {least}, not {getattr(limits, name)}")
+    if not limits.approval < math.inf:
+        raise ConfigurationError(f"limits: approval must be seconds, for a wait needs an end; not {limits.approval}")
     given = {name: getattr(limits, name) for name in OPTIONAL_LIMITS}
     given |= {f"calls_per_tool[{tool!r}]": limit for tool, limit in limits.calls_per_tool.items()}
     for name, value in given.items():

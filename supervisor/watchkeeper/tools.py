@@ -218,7 +218,7 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     - ``effect``: ``"reads"``, ``"writes"``, ``"nothing"``, an :class:`Effect`, or a function of the arguments that
       returns one. Undeclared means: writes everything, so it runs alone.
     - ``timeout``: seconds (default 60; None: only the run's own deadline).
-    - ``idempotent``: running it twice does no harm; it may be retried after :class:`Transient`.
+    - ``idempotent``: running it twice does no harm; it may be retried after :class:`Transient`, and come again.
     - ``stable``: the answer to equal arguments does not change and may be remembered within the run.
     - ``poll``: meant to be asked again with equal arguments; gets patience in time.
     - ``dangerous``: a policy may deny all tools that are declared so, in one word.
