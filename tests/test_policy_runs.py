@@ -54,8 +54,7 @@ async def test_what_a_tool_says_and_how_it_describes_itself_changes_nothing() ->
     ]
 
 
-@pytest.mark.parametrize("attended", [False, True])
-async def test_what_asks_is_denied_with_the_reason_while_nobody_can_be_asked(attended: bool) -> None:
+async def test_what_asks_is_denied_with_the_reason_while_nobody_can_be_asked() -> None:
     rules = (Rule("ask", "write_file", why="the house rules"),)
     agent = Agent(
         scripted(call(("write_file", {"path": "a"})), say("Done.")), [write_file], profile=Profile(rules=rules)

@@ -11,6 +11,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Agent": "agent",
+    "Approval": "approvals",
+    "ApprovalError": "errors",
     "Budget": "budget",
     "Call": "messages",
     "ConfigurationError": "errors",
@@ -58,12 +60,14 @@ __all__ = sorted([*_HOMES, "__version__"])
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent
+    from .approvals import Approval as Approval
     from .budget import Budget as Budget
     from .current import current_call as current_call
     from .detect.detector import Detector as Detector
     from .detect.round import Ring as Ring
     from .detect.round import Round as Round
     from .detect.stepline import step_line as step_line
+    from .errors import ApprovalError as ApprovalError
     from .errors import ConfigurationError as ConfigurationError
     from .errors import RunEndedError as RunEndedError
     from .errors import SpawnRefused as SpawnRefused

@@ -11,7 +11,7 @@ from . import arguments
 from .budget import Budget, Hold, Short
 from .fingerprint import call_key, loop_key
 from .fitting import Problem
-from .guards.guard import Ask, CallGuard, Proposal, Refuse, Reuse, Wait
+from .guards.guard import Ask, CallGuard, Note, Proposal, Refuse, Reuse, Wait
 from .messages import Call, Kind, Result
 from .naming import resolve
 from .redaction import HELD, NOTHING_SECRET, Redaction
@@ -19,7 +19,9 @@ from .tools import WRITES, Effect, Tool
 from .wording import Told, Wording
 
 if TYPE_CHECKING:
+    from .approvals import Approvals, Asked
     from .locks import Grip
+    from .occurrences import Execution
     from .threads import Job
 
 SHOWN_ARGUMENTS = 2000
@@ -32,8 +34,8 @@ class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
     __slots__ = (
-        "arguments", "coroutine", "deadline", "dependents", "grip", "hold", "job", "lost", "not_before", "repaired",
-        "settled", "sharers", "shown", "started", "waits",
+        "arguments", "asked", "coroutine", "deadline", "dependents", "execution", "grip", "hold", "job", "lost",
+        "not_before", "note", "repaired", "settled", "sharers", "shown", "started", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -58,7 +60,13 @@ class Slot(Proposal):
         self.deadline: float | None = None
         """When its time is up; None until it waits for the first time."""
         self.waits = 0
-        """Calls of the batch that must end first."""
+        """Calls of the batch that must end first, and the approval if it needs one."""
+        self.asked: Asked | None = None
+        """What guards ask about it."""
+        self.note = ""
+        """What the model reads below its result, should it succeed."""
+        self.execution: Execution | None = None
+        """Which execution of a writing call it is, from its start on."""
         self.dependents: list[Slot] | None = None
         self.sharers: list[Slot] | None = None
         """Equal reads of the batch that get this one's result."""
@@ -94,6 +102,7 @@ class Admission:
         *,
         writers_alone: bool = False,
         redaction: Redaction = NOTHING_SECRET,
+        approvals: Approvals | None = None,
     ) -> None:
         self._tools = tools
         self._guards = guards
@@ -102,14 +111,15 @@ class Admission:
         self._counted: dict[str, dict[str, float]] = {name: self._counts(name) for name in tools}
         self._writers_alone = writers_alone
         self._redaction = redaction
+        self._approvals = approvals
 
     def consider(
         self, call: Call, turn: int, t: float, *, tools_off: bool, shown: Call | None = None
     ) -> tuple[Slot | None, Result | None]:
         """The call as a slot, its result if it is not to run, or both. Never raises, whatever guards and tools do.
 
-        A slot without a result is admitted: its call is counted in the budget, and its cost is held. ``shown``: the
-        call without secrets, if it has any.
+        A slot without a result is admitted: its call is counted in the budget, or held there until it is known whether
+        it may run, and its cost is held. ``shown``: the call without secrets, if it has any.
         """
         shown = shown or call
         if tools_off:
@@ -153,7 +163,7 @@ class Admission:
         if isinstance(hold, Short):
             told = self._wording.budget_short(hold.dimension, hold.wanted, hold.left)
             return _result(call, tool, "not_run", told, "budget_short", by=hold.dimension)
-        short = self._budget.take(self._counted[tool])
+        short = self._take(slot, self._counted[tool])
         if short is None:
             slot.hold = hold
             return None
@@ -163,9 +173,19 @@ class Admission:
         told = self._wording.too_many_calls(int(self._budget.limit(short.dimension) or 0), whose)
         return _result(call, tool, "not_run", told, "too_many_calls", by=short.dimension)
 
+    def _take(self, slot: Slot, counted: Mapping[str, float]) -> Short | None:
+        """Count a call; one that waits for an approval has its place kept, and counts if it runs."""
+        if slot.asked is None or not slot.asked.left:
+            return self._budget.take(counted)
+        seat = self._budget.hold(counted)
+        if isinstance(seat, Short):
+            return seat
+        slot.asked.seat = seat
+        return None
+
     def _ask_guards(self, call: Call, slot: Slot) -> Result | None:
         tool = slot.tool.name
-        asking: tuple[CallGuard, Ask] | None = None
+        asking: list[tuple[str, Ask]] = []
         for guard in self._guards:
             try:
                 decision = guard.call(slot)
@@ -176,7 +196,10 @@ class Admission:
             if isinstance(decision, Wait):
                 slot.not_before = max(slot.not_before, slot.t + decision.seconds)
             elif isinstance(decision, Ask):
-                asking = asking or (guard, decision)
+                asking.append((guard.name, decision))
+            elif isinstance(decision, Note):
+                note = self._redaction.text(decision.message)
+                slot.note = f"{slot.note}\n{note}" if slot.note else note
             elif isinstance(decision, Reuse):
                 return Result(
                     call.id,
@@ -191,13 +214,22 @@ class Admission:
                 return Result(call.id, tool, decision.kind, decision.message, error=decision.error, by=guard.name)
             else:
                 return self._guard_failed(call, tool, guard, f"it answered with a {type(decision).__name__}")
-        return None if asking is None else self._approval(call, tool, *asking)
+        return self._approval(call, slot, asking) if asking else None
 
-    def _approval(self, call: Call, tool: str, guard: CallGuard, ask: Ask) -> Result | None:
-        """What becomes of a call that needs approval and that no guard refuses. There is nobody who could be asked, so
-        it is denied; whoever adds approvals adds them here."""
+    def _approval(self, call: Call, slot: Slot, asks: list[tuple[str, Ask]]) -> Result | None:
+        """What becomes of a call that needs approval and that no guard refuses: what was permitted before needs none;
+        else it waits for one, or is turned away where there is nobody to ask."""
+        if self._approvals is not None:
+            slot.asked = self._approvals.considered(slot.tool, slot.arguments, slot.values, asks)
+            asks = slot.asked.left
+            if not asks or self._approvals.somebody():
+                return None
+        guard, ask = next((one for one in asks if one[1].nobody is None), asks[0])
+        tool = slot.tool.name
+        if (refuse := ask.nobody) is not None:
+            return Result(call.id, tool, refuse.kind, refuse.message, error=refuse.error, by=guard)
         told = self._wording.no_approval(tool, ask.why)
-        return _result(call, tool, "denied", told, "no_approval", by=guard.name)
+        return _result(call, tool, "denied", told, "no_approval", by=guard)
 
     def _guard_failed(self, call: Call, tool: str, guard: CallGuard, why: str) -> Result:
         told = self._wording.not_run(tool, f"the guard {guard.name} failed ({why})")

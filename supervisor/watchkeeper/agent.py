@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable, Mapping
 
 from .current import current_call
@@ -158,9 +159,12 @@ def _check_policy(agent: str, policy: PolicyFunction | None, seconds: float) -> 
 
 
 def _check_limits(limits: Limits) -> None:
-    for name, least in (("max_turns", 1), ("finish_turns", 0), ("parallel", 1), ("reply_tokens", 1), ("pushbacks", 0)):
+    leasts = {"max_turns": 1, "finish_turns": 0, "parallel": 1, "reply_tokens": 1, "pushbacks": 0, "approval": 0}
+    for name, least in leasts.items():
         if getattr(limits, name) < least:
             raise ConfigurationError(f"limits: {name} must be at least {least}, not {getattr(limits, name)}")
+    if not limits.approval < math.inf:
+        raise ConfigurationError(f"limits: approval must be seconds, for a wait needs an end; not {limits.approval}")
     given = {name: getattr(limits, name) for name in OPTIONAL_LIMITS}
     given |= {f"calls_per_tool[{tool!r}]": limit for tool, limit in limits.calls_per_tool.items()}
     for name, value in given.items():

@@ -81,6 +81,11 @@ def _canonical(struct: msgspec.Struct) -> bytes:
         return _encode(msgspec.to_builtins(struct, str_keys=True))
 
 
+def canonical(tool: Tool, values: dict[str, Any]) -> bytes:
+    """Deterministic JSON of these values. Raises ``TypeError`` or ``ValueError`` for what the tool does not take."""
+    return _canonical(tool.arguments_type(**values))
+
+
 def _bad(text: str, *problems: Problem, incomplete: bool = False) -> BadArguments:
     echo = text[:MAX_ECHO].encode("utf-8", "replace").decode("utf-8", "replace")
     return BadArguments(problems[:MAX_PROBLEMS], echo, len(text), incomplete)

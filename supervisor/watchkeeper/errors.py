@@ -23,6 +23,18 @@ class RunEndedError(WatchkeeperError):
     """Raised when a run that has ended is asked to pause, resume or take a message."""
 
 
+class ApprovalError(WatchkeeperError):
+    """Raised when a yes or a no does not match a call that waits for one; it changes nothing and nothing is run.
+
+    ``code``: ``unknown`` (there is no such approval), ``resolved`` (it is settled already; an answer counts once),
+    ``hash`` (the arguments are not those that are to be run), ``scope`` or ``pattern`` (what is granted cannot be).
+    """
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class Transient(WatchkeeperError):
     """Raised by a tool whose failure will pass; ``retry_after`` is the wait in seconds that it knows of, if any.
 

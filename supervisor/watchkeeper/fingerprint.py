@@ -48,6 +48,17 @@ def call_key(name: str, canonical: bytes) -> str:
     return f"{name} {digest(canonical)}"
 
 
+def arguments_hash(canonical: bytes) -> str:
+    """SHA-256 of the arguments as they are to be run: 64 hexadecimal characters."""
+    return hashlib.sha256(canonical).hexdigest()
+
+
+def idempotency_key(run: str, identity: str, occurrence: int) -> str:
+    """What tells the n-th equal call (tool and all arguments) of a run from every other: 32 hexadecimal characters."""
+    text = f"{run}\n{occurrence}\n{identity}"
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
 def loop_key(tool: Tool, values: dict[str, Any], key: str) -> str:
     """The key by which detection compares calls: the call's own, or that of the fields the tool declares."""
     if tool.loop_key is None:

@@ -94,12 +94,15 @@ class History:
         place = self._open.pop(result.call_id, None)
         if place is None:
             return
-        message = Message("tool", result.content, (), result.call_id, self._messages[place].tool)
-        self._messages[place] = message
-        if result.by is None and result.kind in OF_TOOLS:
-            message = self._marked(message)
-        self._view[place] = message
-        self.characters += len(message.content) - len(OPEN)
+        tool = self._messages[place].tool
+        message = Message("tool", result.content, (), result.call_id, tool)
+        seen = self._marked(message) if result.by is None and result.kind in OF_TOOLS else message
+        if result.note:  # a word of ours below the output of a tool
+            note = f"\n{MARK} {result.note}"
+            message = Message("tool", message.content + note, (), result.call_id, tool)
+            seen = Message("tool", seen.content + note, (), result.call_id, tool)
+        self._messages[place], self._view[place] = message, seen
+        self.characters += len(seen.content) - len(OPEN)
 
     def _add(self, message: Message) -> None:
         self._messages.append(message)

@@ -20,11 +20,16 @@ from .seams import Seams
 KEEP = 1000
 """Facts that the log keeps for late viewers, and the lag of watchdog or journal at which no new call starts."""
 
+JOURNAL = "journal"
+"""Name of the reader that makes facts durable: before a writing call runs it must have passed the fact of its start."""
+
 BACKLOG = 256
 """Facts after which a lazy reader is woken although nobody waits for it."""
 
-OURS = frozenset(("run", "parent", "context", "call_id", "held", "child"))
-"""Fields that hold names and ids of ours, or ids of calls, which are made without secrets."""
+OURS = frozenset(
+    ("run", "parent", "context", "call_id", "held", "child", "approval", "arguments_hash", "idempotency_key")
+)
+"""Fields that hold names, ids and digests of ours, or ids of calls, which are made without secrets."""
 
 E = TypeVar("E", bound=Event)
 
@@ -262,6 +267,11 @@ class Log:
             finally:
                 if barrier in self._barriers:
                     self._barriers.remove(barrier)
+
+    @property
+    def is_journaled(self) -> bool:
+        """Somebody makes the facts durable."""
+        return JOURNAL in self._readers
 
     def lag(self) -> int:
         """By how many facts the slowest reader that must see everything is behind."""

@@ -27,8 +27,11 @@ Status = Literal["completed", "stopped", "cancelled", "failed", "handed_over"]
 Mode = Literal["after_turn", "now", "kill"]
 Action = Literal["nudge", "block", "pause", "stop"]
 Channel = Literal["content", "reasoning", "arguments"]
-Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push"]
-"""What a guard would do: ``push`` sends an answer back to the model."""
+Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push", "tell"]
+"""What a guard would do: ``push`` sends an answer back to the model, ``tell`` adds a word to a result."""
+How = Literal["once", "run", "always", "denied", "timed_out", "cancelled"]
+"""What became of a call that needed approval. The first three permit it: this call, such calls in this run, such calls
+in later runs of the agent too. ``timed_out``: nobody spoke in time, which is a no."""
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
@@ -56,6 +59,8 @@ class Result(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Id of the earlier call whose result this is."""
     cut: int = 0
     """Characters of the output that were cut."""
+    note: str = ""
+    """A word of ours that the model reads below the content."""
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -311,6 +316,12 @@ class CallStarted(Event, frozen=True, gc=False, tag="call_started"):
     tool: str
     attempt: int = 1
     timeout: float | None = None
+    idempotency_key: str = ""
+    """For a call that may write: what tells this execution from every other one, and is the same after a recovery."""
+    occurrence: int = 0
+    """For a call that may write: the how manieth of equal ones (tool and all arguments) of this run it is."""
+    first_run: str = ""
+    """Where the key is that of an earlier run, whose call is run again because nobody knows its outcome: that run."""
 
 
 class CallEnded(Event, frozen=True, gc=False, tag="call_ended"):
@@ -324,6 +335,38 @@ class CallEnded(Event, frozen=True, gc=False, tag="call_ended"):
     ran: float = 0.0
     detail: str = ""
     """Full text of an error, for people; never sent to the model."""
+
+
+class ApprovalRequested(Event, frozen=True, gc=False, tag="approval_requested"):
+    """A call waits for a yes or a no."""
+
+    approval: str
+    """Its id, with which it is answered."""
+    call_id: str
+    tool: str
+    arguments: str
+    """The arguments that are to be run, as canonical JSON; like every fact without secrets."""
+    arguments_hash: str
+    """SHA-256 of the very bytes that are to be run, secrets included: 64 hexadecimal characters."""
+    seconds: float
+    """After so many seconds silence is a no."""
+    why: str = ""
+    by: tuple[str, ...] = ()
+    """The guards that ask."""
+
+
+class ApprovalResolved(Event, frozen=True, gc=False, tag="approval_resolved"):
+    """What became of it. Also for a call that an earlier approval covers, and so asks nobody: ``approval`` is that."""
+
+    approval: str
+    call_id: str
+    tool: str
+    how: How
+    by: str = ""
+    """Who has said so: a name, ``approver``, or ``earlier``."""
+    reason: str = ""
+    pattern: dict[str, str | tuple[str, ...]] | None = None
+    """Which calls of the tool it covers from now on, by patterns for arguments; None: those with equal arguments."""
 
 
 class WouldRefuse(Event, frozen=True, gc=False, tag="would_refuse"):
@@ -498,6 +541,8 @@ AnyEvent = (
     | CallAdmitted
     | CallStarted
     | CallEnded
+    | ApprovalRequested
+    | ApprovalResolved
     | WouldRefuse
     | FindingMade
     | Nudged

@@ -17,13 +17,14 @@ from .guards.policy import Policy
 from .guards.rate import RateLimit
 from .guards.reentry import Reentry
 from .guards.scope import Scoped
+from .guards.sideeffects import SideEffects
 from .ladder import CEILINGS, steps_of
 from .thresholds import Thresholds
 from .tools import Tool
 
 OWN_DETECTORS = frozenset({*steps_of(Thresholds()), *CEILINGS})
 OWN_GUARDS = frozenset(
-    guard.name for guard in (Blocked, Checks, Duplicate, Policy, RateLimit, Reentry, RefuseEqual, Scoped)
+    guard.name for guard in (Blocked, Checks, Duplicate, Policy, RateLimit, Reentry, RefuseEqual, Scoped, SideEffects)
 )
 
 

@@ -58,6 +58,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after a cancel at which the outcome is published, whatever is still at work."""
     pause: float = 3600.0
     """Seconds after which a paused run is stopped."""
+    approval: float = 600.0
+    """Seconds that a call waits for its approval; then silence is a no."""
     parallel: int = 16
     """Calls of a run that run side by side."""
 
@@ -88,7 +90,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     what those above it may."""
     observe: tuple[str, ...] = ()
     """Guards that let pass and note what they would have done (``WouldRefuse``), by name: ``policy``, ``block``,
-    ``scope``, ``reentry``, ``checks``, ``equal``, ``rate``, ``duplicate``, ``evidence``, or one of a third party."""
+    ``scope``, ``reentry``, ``checks``, ``equal``, ``rate``, ``duplicate``, ``side_effects``, ``evidence``, or one of a
+    third party."""
     attended: bool = False
     """A person is there: where the ladder would stop the run it is paused for them, for at most ``limits.pause``. A run
     may be started otherwise. Sub-agents are never attended unless they are started so: their end is a result for their

@@ -6,6 +6,7 @@ import msgspec
 
 from . import failures, outputs
 from .admission import Slot
+from .approvals import Approval, Resolution
 from .errors import Transient
 from .fingerprint import result_key
 from .history import OPEN
@@ -46,6 +47,7 @@ class Results:
                 rendered.productive,
                 rendered.error,
                 cut=rendered.cut,
+                note=slot.note,
             ),
             rendered.detail,
         )
@@ -83,6 +85,24 @@ class Results:
 
     def not_run(self, slot: Slot, why: str, *, error: str | None = None, by: str = "cancel") -> Settlement:
         return Settlement(self._result(slot, "not_run", self._wording.not_run(slot.tool.name, why), error, by))
+
+    def not_approved(self, slot: Slot, approval: Approval, resolution: Resolution) -> Settlement:
+        """What needed a yes and has none."""
+        name, by = slot.tool.name, resolution.by or "approval"
+        if resolution.how == "cancelled":
+            return self.not_run(slot, f"the run was ended first ({resolution.reason})")
+        if resolution.how == "timed_out":
+            told, error = self._wording.approval_timed_out(name, approval.seconds), "approval_timed_out"
+        elif by == "nobody":
+            told, error, by = self._wording.no_approval(name, approval.why), "no_approval", approval.by[0]
+        else:
+            told, error = self._wording.not_approved(name, resolution.reason), "not_approved"
+        return Settlement(self._result(slot, "denied", told, error, by))
+
+    def changed(self, slot: Slot) -> Settlement:
+        """Its arguments are not those that were approved."""
+        told = self._wording.arguments_changed(slot.tool.name)
+        return Settlement(self._result(slot, "refused", told, "arguments_changed", "approval"))
 
     def in_the_way(self, slot: Slot, other: str) -> Settlement:
         told = self._wording.in_the_way(slot.tool.name, other)

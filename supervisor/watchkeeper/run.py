@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -15,10 +15,12 @@ import msgspec
 
 from . import failures, states
 from .agent import Agent
+from .approvals import Approval, Approvals, Scope
 from .budget import Budget
 from .detect.handover import Work
 from .errors import RunEndedError
 from .guards.evidence import Evidence
+from .guards.rule import Pattern
 from .history import History
 from .ladder import GuardMode
 from .ledger import Ledger
@@ -42,6 +44,7 @@ from .messages import (
     Verdict,
 )
 from .model import CallDelta, TextDelta
+from .occurrences import Unfinished
 from .profiles import DIMENSIONS
 from .seams import Seams
 from .states import State
@@ -94,6 +97,7 @@ class Run:
         within: tuple[Tool, ...] = (),
         guard_mode: GuardMode | None = None,
         attended: bool | None = None,
+        unfinished: Sequence[Unfinished] = (),
     ) -> None:
         self.id = run_id
         self.supervisor = supervisor
@@ -128,6 +132,18 @@ class Run:
         self.log.attach(self.ledger)
         self.log.attach(self.history)
         self.log.attach(self.evidence)
+        self.unfinished = tuple(unfinished)
+        self.asking = Approvals(
+            run_id,
+            agent.name,
+            self.task,
+            self.log.append,
+            always=supervisor.approved,
+            seconds=agent.limits.approval,
+            clock=seams.clock,
+            new_id=seams.new_id,
+            somebody=lambda: supervisor.approver is not None or self.is_attended(),
+        )
         self.state: State = "queued"
         self.outcome: Outcome | None = None
         self.detail = ""
@@ -228,6 +244,10 @@ class Run:
             "limits": self.limits(),
             "agent_stands": self.actor.snapshot() if self.actor is not None else {},
             "watchdog": self.judge.scoreboard() if self.judge is not None else {},
+            "approvals": [
+                {"approval": one.id, "call": one.call_id, "tool": one.tool, "why": self.log.redaction.text(one.why)}
+                for one in self.approvals
+            ],
             "children": [{"run": child.id, "agent": child.agent.name, "state": child.state} for child in self.children],
             "outcome": None if self.outcome is None else {"status": self.outcome.status, "reason": self.outcome.reason},
         }
@@ -251,6 +271,46 @@ class Run:
         self._must_live("take a message")
         check_steer(text)
         self.steers.append(text)
+
+    @property
+    def approvals(self) -> tuple[Approval, ...]:
+        """The calls of this run and its sub-agents that wait for a yes or a no, oldest first in each run. They show the
+        arguments as they will be run, secrets included: hand them to whoever decides, and to nobody else."""
+        own = tuple(pending.approval for pending in self.asking.pending.values())
+        return own + tuple(one for child in self.children for one in child.approvals)
+
+    def approve(
+        self,
+        approval: str,
+        arguments_hash: str,
+        scope: Scope = "once",
+        *,
+        pattern: Mapping[str, Pattern] | None = None,
+        by: str = "person",
+    ) -> None:
+        """Permit a call that waits for its approval, of this run or a sub-agent's.
+
+        ``arguments_hash`` is that of the arguments that were looked at (``Approval.arguments_hash``). ``scope``:
+        ``once`` is this call; ``run`` also such calls later in this run; ``always`` also in later runs of an agent of
+        that name, as long as the supervisor lives (``Supervisor.approved`` gives them as rules). Such are calls of the
+        tool with equal arguments, or those that fit ``pattern``, as ``when`` of an allowing :class:`Rule`; ``{}`` is
+        any of the tool's. What guards ask about for another reason is asked about all the same.
+
+        Raises :class:`ApprovalError` if it does not match, or if it is answered already; nothing is permitted then.
+        """
+        self._asking_of(approval).approve(approval, arguments_hash, scope, pattern, by)
+
+    def deny(self, approval: str, reason: str = "", *, by: str = "person") -> None:
+        """Say no to a call that waits for its approval; the model reads the reason, of at most 500 characters. Raises
+        :class:`ApprovalError` if no such call waits."""
+        self._asking_of(approval).deny(approval, reason, by)
+
+    def _asking_of(self, approval: str) -> Approvals:
+        for child in self.children:
+            found = child._asking_of(approval)
+            if approval in found:
+                return found
+        return self.asking
 
     def pause(self, reason: str = "paused", *, seconds: float | None = None) -> None:
         """Hold before the next model request; the turn's calls run on, the run's time stands still. After ``seconds``
@@ -319,6 +379,7 @@ class Run:
         if mode == "after_turn" and self.state != "queued":
             self.stopping_after_turn = reason
             self.after_turn_by = now + (AFTER_TURN if deadline is None else deadline)
+            self.asking.cancel(reason)
             if self._unpaused is not None:
                 self._unpaused.set()
         else:
@@ -424,6 +485,14 @@ class Run:
     def waits(self, waiting: bool) -> None:
         """Its agent waits for the provider (rate limit, breaker, back-off), or does so no more."""
         self._stand_still("provider", waiting)
+
+    def waits_for_person(self, waiting: bool) -> None:
+        """Nothing goes on but waiting for approvals, or something does again."""
+        self._stand_still("approval", waiting)
+
+    def is_attended(self) -> bool:
+        """A person is there, for this run or one above it."""
+        return any(run.attended for run in self.line())
 
     def working_seconds(self) -> float:
         """Seconds without pauses and waits for the provider, its own or those of sub-agents that it waits for."""

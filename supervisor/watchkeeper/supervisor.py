@@ -19,6 +19,7 @@ from .actors.agent import AgentActor
 from .actors.executor import Batch, Executor
 from .actors.watchdog import Watchdog
 from .agent import Agent
+from .approvals import Approver
 from .budget import Budget
 from .current import HERE
 from .decisions import Answer
@@ -31,6 +32,7 @@ from .guards.blocked import Blocked
 from .guards.checks import Checks
 from .guards.duplicate import Duplicate
 from .guards.equal import RefuseEqual
+from .guards.grants import Grants
 from .guards.guard import CallGuard, GuardFactory
 from .guards.guarded import Guarded
 from .guards.limited import TimeLimit
@@ -39,6 +41,7 @@ from .guards.policy import Policy
 from .guards.rate import RateLimit
 from .guards.reentry import DEEPEST, Reentry
 from .guards.scope import Scope, Scoped
+from .guards.sideeffects import SideEffects
 from .ladder import MODES, GuardMode
 from .locks import Grip, Locks
 from .log import KEEP, Reader
@@ -52,6 +55,7 @@ from .messages import (
     WouldRefuse,
 )
 from .monitor import LoopMonitor
+from .occurrences import Unfinished
 from .price import Price
 from .prices import Prices
 from .provider import Provider
@@ -88,6 +92,8 @@ class Supervisor:
     - ``prices``: of models, by name. Others are looked up in ``genai-prices``, if that is installed.
     - ``redaction``: what is secret and reaches no model, no fact, no delta and no outcome; by default what looks like a
       key, and the values of environment variables whose names say that they hold one.
+    - ``approver``: decides on calls that need approval (``watchkeeper.approvals.Approver``). Without one, or where it
+      says nothing, whoever attends the run is asked; if nobody does, such calls are denied.
     - ``keep``: facts that a run's log keeps for late viewers.
     """
 
@@ -100,6 +106,7 @@ class Supervisor:
         guards: Iterable[GuardFactory] = (),
         prices: Mapping[str, Price] | None = None,
         wording: Wording | None = None,
+        approver: Approver | None = None,
         redaction: Redaction | None = None,
         seams: Seams | None = None,
         keep: int = KEEP,
@@ -113,6 +120,11 @@ class Supervisor:
         self.redaction = redaction if redaction is not None else Redaction(environment=os.environ)
         self.budget = budget or Budget()
         self._prices = Prices(prices or {}, self.seams)
+        if approver is not None and not callable(approver):
+            raise ConfigurationError(f"approver must be a function of an approval, not {approver!r}")
+        self.approver = approver
+        self.approved = Grants()
+        """What was permitted always, by the name of the agent; in memory, for its later runs."""
         self.runs: dict[str, Run] = {}
         """The runs that have not ended, by id."""
         self._detectors = (*detectors, *(plugins.load_detectors() if plugged else ()))
@@ -147,6 +159,7 @@ class Supervisor:
         budget: Budget | None = None,
         mode: GuardMode | None = None,
         attended: bool | None = None,
+        unfinished: Sequence[Unfinished] = (),
     ) -> Run:
         """Start a run and return its handle; it can be cancelled from then on.
 
@@ -154,6 +167,8 @@ class Supervisor:
         ``parent`` the run is its sub-agent: it draws from the parent's limits and is cancelled with it. ``budget`` is
         one more to draw from, shared with whoever else holds it. ``mode`` (``observe``, ``nudge``, ``enforce``) and
         ``attended`` set aside what the agent's profile says of them, for this run; the mode for its sub-agents too.
+        ``unfinished``: writing calls of the run that this one goes on with, of which nobody knows whether they had
+        their effect (``watchkeeper.occurrences.unfinished``): an equal one is asked about, and has the same key.
 
         Raises :class:`SupervisorClosed`, or :class:`SpawnRefused` for a sub-agent too deep or too many.
         """
@@ -183,6 +198,7 @@ class Supervisor:
             within=_within(parent),
             guard_mode=mode,
             attended=attended,
+            unfinished=unfinished,
         )
         self.runs[run.id] = run
         if parent is None:
@@ -297,6 +313,7 @@ class Supervisor:
             wording=self.wording,
             parallel=agent.limits.parallel,
             writers_alone=profile.writers_alone,
+            unfinished=run.unfinished,
         )
         run.actor = AgentActor(
             run,
@@ -399,6 +416,7 @@ class Supervisor:
         self.seams.bind()
         self._locks = Locks()
         self._threads = Threads(self.seams)
+        self.approver_threads = Threads(self.seams)
         self._cancelled = False
         self._inside: set[Run] = set()
         self._queue: deque[Run] = deque()
@@ -422,6 +440,7 @@ class Supervisor:
         finally:
             self._tasks = None
             self._threads.close()
+            self.approver_threads.close()
             if monitor is not None:
                 monitor.stop()
         if failure is not None:
@@ -469,6 +488,8 @@ class Supervisor:
             guards.append(RateLimit(profile.rates, wording, interval=profile.interval))
         if any(tool.stable for tool in agent.tools.values()):
             guards.append(Duplicate(agent.tools, wording))
+        if run.unfinished or any(tool.side_effect for tool in agent.tools.values()):
+            guards.append(SideEffects(wording, run.unfinished))
         guards += [Guarded(make(), limit, wording) for make in self._guards]
         note = partial(run.log.append, WouldRefuse)
         return [Observed(guard, note) if guard.name in profile.observe else guard for guard in guards]

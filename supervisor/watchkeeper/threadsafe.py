@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from . import failures, reports
@@ -12,6 +12,8 @@ from .errors import RunEndedError
 from .messages import Mode, Outcome
 
 if TYPE_CHECKING:
+    from .approvals import Approval, Scope
+    from .guards.rule import Pattern
     from .run import Run
 
 T = TypeVar("T")
@@ -38,6 +40,28 @@ class FromThreads:
     def steer(self, text: str) -> None:
         check_steer(text)
         self._post(_if_alive(lambda: self._run.steer(text)))
+
+    def approvals(self, timeout: float | None = 5.0) -> tuple[Approval, ...]:
+        """As ``Run.approvals``. Raises ``TimeoutError`` if the loop does not answer in time."""
+        return self._ask(lambda: self._run.approvals).result(timeout)
+
+    def approve(
+        self,
+        approval: str,
+        arguments_hash: str,
+        scope: Scope = "once",
+        *,
+        pattern: Mapping[str, Pattern] | None = None,
+        by: str = "person",
+        timeout: float | None = 5.0,
+    ) -> None:
+        """As ``Run.approve``: returns when it counts, raises what that raises. ``TimeoutError`` if the loop does not
+        answer in time; it may still count then."""
+        self._ask(lambda: self._run.approve(approval, arguments_hash, scope, pattern=pattern, by=by)).result(timeout)
+
+    def deny(self, approval: str, reason: str = "", *, by: str = "person", timeout: float | None = 5.0) -> None:
+        """As ``Run.deny``; else as :meth:`approve`."""
+        self._ask(lambda: self._run.deny(approval, reason, by=by)).result(timeout)
 
     def snapshot(self, timeout: float | None = 5.0) -> dict[str, Any]:
         """Raises ``TimeoutError`` if the loop does not answer in time (it is blocked)."""

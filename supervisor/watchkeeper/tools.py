@@ -108,6 +108,8 @@ class Tool:
         self.description = inspect.cleandoc(description or function.__doc__ or "")
         self.is_async = inspect.iscoroutinefunction(_body(function))
         self.effect, self._effect_of = _effect(effect, self.name)
+        self.side_effect = not (effect is None or self.only_reads or idempotent or poll)
+        """It is declared to write, and not that writing twice does no harm: to do so again is worth a word."""
         if timeout is not None and not timeout > 0:
             raise ConfigurationError(
                 f"tool {self.name!r}: timeout must be more than 0 seconds or None, not {timeout!r}"
@@ -216,7 +218,7 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     - ``effect``: ``"reads"``, ``"writes"``, ``"nothing"``, an :class:`Effect`, or a function of the arguments that
       returns one. Undeclared means: writes everything, so it runs alone.
     - ``timeout``: seconds (default 60; None: only the run's own deadline).
-    - ``idempotent``: running it twice does no harm; it may be retried after :class:`Transient`.
+    - ``idempotent``: running it twice does no harm; it may be retried after :class:`Transient`, and come again.
     - ``stable``: the answer to equal arguments does not change and may be remembered within the run.
     - ``poll``: meant to be asked again with equal arguments; gets patience in time.
     - ``dangerous``: a policy may deny all tools that are declared so, in one word.

@@ -134,6 +134,59 @@ class Wording:
             "Do what can be done without tools, or say in your answer what is missing and why.",
         )
 
+    def not_approved(self, tool: str, reason: str) -> Told:
+        """A no; ``reason`` may be empty."""
+        because = f"The reason: {bounded(reason, 500)}" if reason else "No reason was given."
+        return Told(
+            f"This call of {named(tool)} needed approval, and the answer was no, so it was not run.",
+            because,
+            "Heed that: do it otherwise, or say in your answer what could not be done. Do not ask for the same again.",
+        )
+
+    def approval_timed_out(self, tool: str, seconds: float) -> Told:
+        return Told(
+            f"This call of {named(tool)} needed the approval of a person, and nobody answered, so it was not run.",
+            f"Its wait of {seconds:g} seconds is over; silence is a no.",
+            "Do what needs no approval, and say in your answer what a person has to decide or do.",
+        )
+
+    def arguments_changed(self, tool: str) -> Told:
+        return Told(
+            f"{named(tool)} was not run: its arguments are no longer those that were approved.",
+            "Something beside the call has changed them; it had no effect.",
+            "Say in your answer that this could not be done.",
+        )
+
+    def why_repeated(self, times: int) -> str:
+        """What a person reads who is asked about a side effect that comes again."""
+        return f"the very same call has succeeded before; this would be time number {times}"
+
+    def repeated(self, tool: str, times: int) -> Told:
+        return Told(
+            f"This very call of {named(tool)} had succeeded before; it was run again, as time number {times}.",
+            "Each time has its effect anew.",
+            "If that was not meant, say so in your answer; do not make it once more unless the task asks for it.",
+        )
+
+    def repeated_refused(self, tool: str, times: int) -> Told:
+        return Told(
+            f"This very call of {named(tool)} has succeeded before, and this would be time number {times}, so it was "
+            "not run.",
+            "Its effect is there already. Nobody is here to be asked whether it is meant to come again.",
+            "Go on with the task, or give your answer; if it is really to be done once more, say so there.",
+        )
+
+    def why_unknown(self) -> str:
+        return "an equal call was begun before the run broke off, and nobody knows whether it had its effect"
+
+    def outcome_unknown(self, tool: str) -> Told:
+        return Told(
+            f"This very call of {named(tool)} was begun before, and the run broke off in the middle of it, so it was "
+            "not run again.",
+            "Whether it had its effect is not known, and nobody is here to be asked.",
+            "Look whether it did, with a tool that only reads; then go on, or say in your answer that it is uncertain.",
+        )
+
     def out_of_scope(self, tool: str, verb: str, what: str) -> Told:
         return Told(
             f"This call of {named(tool)} would {named(verb)} {named(what)}, which is outside of what this run may "

@@ -189,7 +189,7 @@ def test_a_denial_by_arguments_says_so_and_why() -> None:
 
 def test_an_ask_carries_its_reason() -> None:
     assert Asked(by(Rule("ask", "read_file", why="private"))).ask(read_file, path="a") == Ask("private")
-    assert Asked(by()).ask(pay, amount=1.0) == Ask("it cannot be undone")
+    assert Asked(by()).ask(pay, amount=1.0) == Ask("it cannot be undone", once=True)
 
 
 # -- patterns that permit: nothing a model writes gets past them ------------------------------------------------------
@@ -352,3 +352,30 @@ def test_a_policy_that_otherwise_says_nonsense() -> None:
 def test_evidence_that_is_denied_could_never_be_had(rule: Rule) -> None:
     with pytest.raises(ConfigurationError, match="no answer could ever count"):
         Agent(ScriptedModel([]), [read_file], required=["read_file"], profile=Profile(rules=(rule,)))
+
+
+def test_what_was_approved_for_good_lifts_what_would_only_ask() -> None:
+    rules = (
+        Rule("ask", "read_file"),
+        Rule("deny", "read_file", when=({"path": "secret*"},)),
+        Rule("allow", "read_file", when=({"path": "notes/*"}, {"path": "secret*"}), approved=True),
+    )
+    asked = Asked(by(*rules))
+    assert asked.ask(read_file, path="notes/a") is None
+    assert asked.ask(read_file, path="other") == Ask("")
+    assert isinstance(asked.ask(read_file, path="secret"), Refuse)
+
+
+def test_a_plain_allow_does_not() -> None:
+    assert Asked(by(Rule("ask", "read_file"), Rule("allow", "read_file"))).ask(read_file, path="a") == Ask("")
+
+
+def test_nothing_lifts_what_cannot_be_undone() -> None:
+    rules = (Rule("ask", "pay", why="money"), Rule("allow", "pay", approved=True))
+    assert Asked(by(*rules)).ask(pay, amount=1.0) == Ask("it cannot be undone", once=True)
+    assert Asked(by(rules[0])).ask(pay, amount=1.0) == Ask("money", once=True)
+
+
+def test_only_what_allows_can_be_approved() -> None:
+    with pytest.raises(ConfigurationError, match="a rule that is approved is one that allows; this one says 'ask'"):
+        by(Rule("ask", "pay", approved=True))

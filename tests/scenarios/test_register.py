@@ -13,6 +13,8 @@ HERE = Path(__file__).parent
 TESTS = HERE.parent
 
 ELSEWHERE = {
+    "APPR-04": "test_approvals.py::test_appr_04_what_runs_are_the_bytes_that_were_shown",
+    "APPR-05": "test_approvals.py::test_appr_05_a_cancel_ends_the_wait_at_once",
     "CANC-04": "test_cancel.py::test_a_tool_that_swallows_the_cancel_is_abandoned_at_the_grace_period",
     "PATH-01": "tools/test_confinement.py::test_names_that_lead_outside",
     "PATH-02": "tools/test_confinement.py::test_links_are_refused",
@@ -35,10 +37,8 @@ LATER = {
     "CTXT-01": (GUARDS, "the context's size"),
     "COMP-01": (GUARDS, "compaction"),
     "COMP-02": (GUARDS, "compaction"),
-    "APPR-01": (GUARDS, "approvals"),
-    "APPR-02": (GUARDS, "approvals"),
-    "APPR-04": (GUARDS, "approvals"),
-    "APPR-05": (GUARDS, "approvals"),
+    "APPR-01": (SERVICE, "approvals that outlive a restart"),
+    "APPR-02": (SERVICE, "approvals that outlive a restart"),
     "RPLY-01": (GUARDS, "a run is played back"),
     "RPLY-02": (GUARDS, "a run is played back"),
     "ORPH-02": (SERVICE, "recovery from the journal"),

@@ -16,6 +16,7 @@ import msgspec
 
 from .. import failures, outputs, reports
 from ..admission import SHOWN_ARGUMENTS, Admission, Slot
+from ..approvals import Pending, intact
 from ..arguments import MAX_CHARACTERS
 from ..budget import Hold, Short
 from ..current import HERE, Here
@@ -23,6 +24,7 @@ from ..errors import Transient
 from ..fingerprint import call_key, result_key
 from ..guards.guard import CallGuard
 from ..locks import Grip, Locks
+from ..log import JOURNAL
 from ..messages import (
     Call,
     CallAdmitted,
@@ -34,12 +36,14 @@ from ..messages import (
     Result,
     Settled,
 )
+from ..occurrences import Occurrences, Unfinished
 from ..planner import Plan, is_shared
 from ..results import Results, Settlement
 from ..retry import Again, GivingUp, RetryPolicy, retrying
 from ..threads import Job, NoThread, Threads
 from ..tools import READS, WRITES, Effect, Tool
 from ..trampoline import awaiting, frame_of, in_context
+from .approving import resolution_of
 
 if TYPE_CHECKING:
     from ..budget import Budget
@@ -79,12 +83,19 @@ class Executor:
         wording: Wording,
         parallel: int,
         writers_alone: bool = False,
+        unfinished: Sequence[Unfinished] = (),
     ) -> None:
         self._run = run
         self._log = run.log
         self._clock = run.seams.clock
         self._admission = Admission(
-            tools, guards, wording, budget, writers_alone=writers_alone, redaction=run.log.redaction
+            tools,
+            guards,
+            wording,
+            budget,
+            writers_alone=writers_alone,
+            redaction=run.log.redaction,
+            approvals=run.asking,
         )
         self._locks = locks
         self._threads = threads
@@ -92,6 +103,9 @@ class Executor:
         self._results = Results(wording, run.id[-6:], run.log.redaction)
         self._parallel = parallel
         self._above = run.grips_above
+        self._occurrences = Occurrences(run.id, unfinished)
+        self._asking = 0
+        """Calls that wait for their approval."""
         self._ready: deque[Slot] = deque()
         self._open: dict[str, Slot] = {}
         self._batch: Batch | None = None
@@ -118,6 +132,8 @@ class Executor:
                     if not slot.waits and not slot.settled:
                         self._make_ready(slot)
                 self._spawn()
+                if self._asking:
+                    self._look_still()
             else:
                 self._all_settled()
             await self._settled.wait()
@@ -134,6 +150,7 @@ class Executor:
         """Stop: what has not started gets ``not_run`` at once, what runs is cancelled. Idempotent, never waits."""
         self._why = why
         self._ready.clear()
+        self._run.asking.cancel(why)
         for scope in list(self._scopes):
             scope.cancel()
         for slot in list(self._open.values()):
@@ -262,7 +279,55 @@ class Executor:
                 waits_for=tuple(planned[number].slot for number in waits) if waits else (),
                 repaired=slot.repaired,
             )
+            if slot.asked is not None:
+                self._ask(slot)
         return slots
+
+    def _ask(self, slot: Slot) -> None:
+        """It runs on earlier words, or waits for one of its own, as for a call before it: without a worker, without a
+        grip on what it touches."""
+        asked, asking = slot.asked, self._run.asking
+        assert asked is not None
+        asking.lifted(asked, slot.call_id, slot.tool.name, slot.slot)
+        if not asked.left:
+            return
+        slot.waits += 1
+        self._asking += 1
+        pending = asking.request(slot.call_id, slot.tool, slot.arguments, slot.fresh_values(), asked.left, slot.slot)
+        if self._run.stopping_after_turn is not None:
+            asking.cancel(self._run.stopping_after_turn)
+        self._tasks.start_soon(self._wait_for_approval, slot, pending, name=f"approval {slot.tool.name}")
+
+    async def _wait_for_approval(self, slot: Slot, pending: Pending) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                await resolution_of(pending, self._run)
+            finally:
+                self._scopes.discard(scope)
+                self._asking -= 1
+                self._go_on(slot, pending)
+
+    def _go_on(self, slot: Slot, pending: Pending) -> None:
+        """An approval is resolved: its call may run now, or has its result."""
+        resolution = pending.resolution
+        assert resolution is not None
+        if not slot.settled:
+            try:
+                if resolution.permits:
+                    slot.waits -= 1
+                    if not slot.waits:
+                        self._make_ready(slot)
+                else:
+                    self._settle(slot, self._results.not_approved(slot, pending.approval, resolution))
+            except Exception as error:  # a host's wording
+                self._crashed(slot, error)
+        self._spawn()
+        self._look_still()
+
+    def _look_still(self) -> None:
+        """A person's time is no working time: while nothing else goes on here, the run's stands still."""
+        self._run.waits_for_person(self._asking > 0 and not self._workers and not self._ready)
 
     def _answer(self, call: Call, result: Result, slot: Slot | None) -> None:
         if slot is not None:
@@ -325,6 +390,8 @@ class Executor:
         if self._ready and self._workers < self._parallel and self._why is None:
             self._workers += 1
             self._tasks.start_soon(self._work, name="watchkeeper worker")
+            if self._asking:
+                self._look_still()
 
     async def _work(self) -> None:
         with anyio.CancelScope() as scope:
@@ -350,6 +417,8 @@ class Executor:
                 if not lost:
                     self._workers -= 1
                     self._check_quiet()
+                    if self._asking:
+                        self._look_still()
         self._spawn()
 
     def _crashed(self, slot: Slot, error: Exception) -> None:
@@ -362,6 +431,9 @@ class Executor:
             return
         if self._locks.any_abandoned and (other := self._locks.in_the_way(slot.grip or self._grip(slot))) is not None:
             self._settle(slot, self._results.in_the_way(slot, other.name))
+            return
+        if slot.asked is not None and not intact(slot):
+            self._settle(slot, self._results.changed(slot))
             return
         slot.started = self._clock()
         try:
@@ -385,15 +457,48 @@ class Executor:
     def _attempt(self, slot: Slot, scope: anyio.CancelScope, attempt: int) -> Awaitable[Any]:
         """Start one attempt at the call; what it returns is to be awaited."""
         tool = slot.tool
-        self._log.append_clean(
-            CallStarted, slot=slot.slot, call_id=slot.call_id, tool=tool.name, attempt=attempt, timeout=tool.timeout
+        if slot.effect.writes:
+            durable = self._start_writer(slot, attempt)
+            if durable is not None:
+                return self._after_journal(slot, scope, attempt, durable)
+        else:
+            self._log.append_clean(
+                CallStarted, slot=slot.slot, call_id=slot.call_id, tool=tool.name, attempt=attempt, timeout=tool.timeout
+            )
+        return self._begin(slot, scope, attempt)
+
+    def _start_writer(self, slot: Slot, attempt: int) -> int | None:
+        """Say which execution begins. With a journal: the number of the fact that has to be durable first."""
+        tool = slot.tool
+        execution = slot.execution
+        if execution is None:
+            execution = slot.execution = self._occurrences.next(tool.name, slot.identity)
+        fact = self._log.append_clean(
+            CallStarted,
+            slot=slot.slot,
+            call_id=slot.call_id,
+            tool=tool.name,
+            attempt=attempt,
+            timeout=tool.timeout,
+            idempotency_key=execution.key,
+            occurrence=execution.occurrence,
+            first_run=execution.first_run,
         )
+        return fact.n if self._log.is_journaled else None
+
+    async def _after_journal(self, slot: Slot, scope: anyio.CancelScope, attempt: int, durable: int) -> Any:
+        await self._log.passed(JOURNAL, durable)
+        return await self._begin(slot, scope, attempt)
+
+    def _begin(self, slot: Slot, scope: anyio.CancelScope, attempt: int) -> Awaitable[Any]:
+        tool, key = slot.tool, "" if slot.execution is None else slot.execution.key
         context = contextvars.copy_context()
-        context.run(HERE.set, Here(self._run, slot.call_id, tool.name, slot.identity, attempt))
+        context.run(HERE.set, Here(self._run, slot.call_id, tool.name, slot.identity, attempt, key))
         slot.deadline = None
         suspended = partial(self._suspended, slot, scope)
         # What an earlier attempt or an effect function has changed in the arguments is not what was admitted.
-        values = slot.values if attempt == 1 and not tool.asks_arguments else slot.fresh_values()
+        own = attempt == 1 and not tool.asks_arguments and slot.asked is None
+        values = slot.values if own else slot.fresh_values()
         if not tool.is_async:
             return self._in_thread(slot, values, context, suspended)
         slot.coroutine = tool.function(**values)
@@ -501,6 +606,9 @@ class Executor:
             same = self._log.redaction.text(result_key(result.content, slot.tool))
         if slot.hold is not None:
             self._pay(slot, slot.hold, slot.started is not None and result.kind != "not_run")
+        if slot.asked is not None and slot.asked.seat is not None:
+            seat, slot.asked.seat = slot.asked.seat, None
+            seat.budget.settle(seat, {} if slot.started is None else seat.amounts)
         self._log.append_clean(
             CallEnded,
             slot=slot.slot,

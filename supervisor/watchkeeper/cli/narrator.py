@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from ..log import Gap
 from ..messages import (
+    ApprovalRequested,
+    ApprovalResolved,
     Blocked,
     CallEnded,
     CallProposed,
@@ -104,6 +106,8 @@ class Narrator:
             CallProposed: self._proposed,
             CallStarted: self._started,
             CallEnded: self._ended,
+            ApprovalRequested: self._approval_requested,
+            ApprovalResolved: self._approval_resolved,
             Nudged: self._nudged,
             Blocked: self._blocked,
             Stopped: self._stopped,
@@ -214,6 +218,23 @@ class Narrator:
             whole = sum(call.event.ran for call in calls if call.event is not None and call.started is not None)
             beside = f"up to {self._most} side by side" if self._most > 1 else "one after the other"
             yield line(f"{INDENT}{beside}: {duration(ended - began)} for {duration(whole)} of work", "dim")
+
+    def _approval_requested(self, event: ApprovalRequested) -> Iterator[Line]:
+        why = f": {one_line(event.why, 90)}" if event.why else ""
+        what = f"{one_line(event.tool, 40)} {arguments(event.arguments, SHOWN_CALL)}".rstrip()
+        yield line(f"{INDENT}? {what} waits for a yes, at most {duration(event.seconds)}{why}", "warn")
+
+    def _approval_resolved(self, event: ApprovalResolved) -> Iterator[Line]:
+        tool, by = one_line(event.tool, 40), f" by {one_line(event.by, 40)}" if event.by else ""
+        if event.by == "earlier":
+            yield line(f"{INDENT}{tool} runs on an earlier yes", "dim")
+        elif event.how in ("once", "run", "always"):
+            scope = {"once": "this once", "run": "for this run", "always": "always"}[event.how]
+            yield line(f"{INDENT}{tool}: permitted {scope}{by}", "plain")
+        else:
+            reason = f": {one_line(event.reason, 90)}" if event.reason else ""
+            how = {"timed_out": "nobody answered in time", "denied": f"denied{by}"}.get(event.how, event.how)
+            yield line(f"{INDENT}{tool}: {how}{reason}", "warn")
 
     # -- verdicts ----------------------------------------------------------------------------------------------------
 

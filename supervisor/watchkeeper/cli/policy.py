@@ -84,6 +84,12 @@ def read_policy(path: Path, plugged: Mapping[str, Steps | None] = NO_DETECTORS) 
         unless = { path = "notes/*" } # or a list of such tables; "when" for calls that it speaks of
         why = "only notes may be written"
 
+        [[rules]]                     # what a person has permitted for good: it lifts what would only ask
+        decision = "allow"
+        approved = true
+        tool = "send_mail"
+        when = { to = "*@example.com" }
+
         [rates.search]                # or a glob of names, in quotes
         interval = 2                  # least seconds between two calls
         calls = 10                    # and at most so many at once, then as many as fit into

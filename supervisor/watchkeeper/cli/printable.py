@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from typing import Any
 
 _UNSAFE = re.compile(
@@ -11,6 +12,8 @@ _UNSAFE = re.compile(
 )
 """Controls (ESC and its 8-bit forms among them), marks that reorder what is read, and halves of characters."""
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+"""Letters and symbols that show nothing."""
 MAX_PARSED = 20_000
 """Characters of a call's arguments that are looked into in order to show them."""
 
@@ -69,6 +72,26 @@ def count(number: int, noun: str) -> str:
 def safe_json(line: bytes) -> bytes:
     """A line of JSON that may be shown on a terminal: the same value, with what JSON lets through as escapes."""
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", line.decode()).encode()
+
+
+def exact(text: str) -> str:
+    """JSON text as a person must see it who decides on it: the same value, in which nothing is invisible, changes the
+    order of what is read or steers the terminal. All such characters, also combining ones, are written as escapes."""
+    return "".join(character if _is_plain(character) else _escape(character) for character in text)
+
+
+def _is_plain(character: str) -> bool:
+    if character == " " or "!" <= character <= "~":
+        return True
+    return character not in _BLANK and unicodedata.category(character)[0] in "LNPS"
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def _value(value: Any) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ..approvals import SCOPES
 from ..detect.detector import Factory
 from ..detect.judge import Judge
 from ..fingerprint import call_key
@@ -26,6 +27,7 @@ from ..guards.policy import Policy
 from ..guards.scope import Scope, Scoped
 from ..ladder import MODES
 from ..messages import (
+    ApprovalResolved,
     Blocked,
     CallAdmitted,
     CallEnded,
@@ -156,6 +158,8 @@ class Review:
         self._folds: dict[type[Event], list[Callable[[Any], None]]] = {}
         self._asked: set[str] = set()
         self._turned_away: dict[str, tuple[str, Refuse | Reuse]] = {}
+        self._waiting: dict[str, CallAdmitted] = {}
+        """Calls that a guard would ask about, until the log says what came of that."""
         self._positions: dict[str, int] = {}
         self._tools = settings.tools
         self._arguments: dict[str, str] = {}
@@ -245,10 +249,17 @@ class Review:
             self._ask(event, event.call_id, event.tool, event.key, Effect(event.reads, event.writes))
             if event.call_id in self._turned_away:
                 return
+        elif isinstance(event, ApprovalResolved):
+            if event.how in SCOPES and (admitted := self._waiting.pop(event.call_id, None)) is not None:
+                del self._turned_away[event.call_id]  # somebody was there, and permitted it
+                self._pass(admitted)
         elif isinstance(event, CallStarted) and event.call_id in self._turned_away:
             return
         elif isinstance(event, CallEnded):
             event = self._settled(event)
+        self._pass(event)
+
+    def _pass(self, event: Event) -> None:
         for apply in self._folds.get(type(event), ()):
             apply(event)
         assert self._judge is not None
@@ -267,6 +278,7 @@ class Review:
         if result.call_id not in self._asked and result.error not in NOT_ASKED and result.kind != "not_run":
             self._ask(event, result.call_id, result.tool, event.key, WRITES)
         self._asked.discard(result.call_id)
+        self._waiting.pop(result.call_id, None)
         self._arguments.pop(result.call_id, None)
         guard, decision = self._turned_away.pop(result.call_id, ("", None))
         position = self._positions.pop(result.call_id, self.calls - 1)
@@ -310,9 +322,11 @@ class Review:
                 return
             if isinstance(decision, Ask):  # nobody was there
                 told = self._wording.no_approval(tool, decision.why)
-                asked = asked or (guard.name, Refuse(told.text, "no_approval", "denied"))
+                asked = asked or (guard.name, decision.nobody or Refuse(told.text, "no_approval", "denied"))
         if asked is not None:
             self._turned_away[call_id] = asked
+            if isinstance(event, CallAdmitted):
+                self._waiting[call_id] = event
 
     def _known(self, tool: str) -> RecordedTool:
         return self._tools.get(tool) or RecordedTool(tool)

@@ -19,6 +19,7 @@ from ..plugins import load_detectors, load_guards
 from ..run import Run
 from ..supervisor import Supervisor
 from ..thresholds import Steps
+from .approving import Unasked, approver_at
 from .epilogue import epilogue
 from .exits import FAILED, CommandError, HardExit, complain, exit_code, forget_stdout
 from .interrupts import Interrupts
@@ -37,6 +38,9 @@ def run(task: Annotated[str, Parameter(allow_leading_hyphen=True)], /, *, option
     """Give a task to an agent and supervise it.
 
     Ctrl-C ends the run after the current turn; again: now; a third time: without waiting for anything.
+
+    Calls that need approval, because a policy asks or because they cannot be undone, are asked about at the terminal,
+    with the exact arguments that will be run. Without a terminal they are denied.
 
     Parameters
     ----------
@@ -75,6 +79,7 @@ class Performance:
         self._view = View() if options.json else Careful(view_on(sys.stdout), self._stdout_failed)
         self._lost = False
         self._run: Run | None = None
+        self._unasked = Unasked()
 
     async def perform(self, agent: Agent, task: str) -> int:
         """Start the run and see it through to its end; the exit code. Leaves nothing behind that could hold up the
@@ -84,12 +89,14 @@ class Performance:
                 detectors=with_steps(load_detectors(), self._steps),
                 guards=load_guards(),
                 prices={agent.model.name: self._price} if self._price is not None else None,
+                approver=approver_at(self._view, agent.profile.attended),
                 plugged=False,
             )
         except ConfigurationError as error:  # a third party's detector or guard cannot be loaded
             raise CommandError(str(error)) from error
         async with opened as supervisor:
             run = self._run = await supervisor.start(agent, task)
+            run.log.attach(self._unasked)
             self._interrupts.watch(run)
             async with anyio.create_task_group() as tasks:
                 for writer in self._writers(run):
@@ -97,6 +104,10 @@ class Performance:
                 tasks.start_soon(show, run, self._view)
                 outcome = await run.wait()
             code = self._tell(agent, outcome)
+            for told in self._unasked.told(lambda name: agent.tools[name].irreversible):
+                complain(told)
+            if always := supervisor.approved.toml(agent.name):
+                complain(f"permitted always; to keep it, put this into a policy (--policy FILE):\n{always}")
             hard_exit = HardExit(code)
             hard_exit.arm()
             self._stack.callback(hard_exit.disarm)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING
@@ -38,6 +39,10 @@ class View:
 
     def picture(self, lines: Sequence[str]) -> None:
         pass
+
+    def aside(self) -> AbstractContextManager[object]:
+        """While somebody else writes to the same terminal the picture is gone."""
+        return contextlib.nullcontext()
 
 
 class Plain(View):
@@ -87,13 +92,27 @@ class Terminal(View):
             text = Text("\n".join(lines), style="cyan", no_wrap=True, overflow="ellipsis")
             self._live.update(text, refresh=True)
 
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        live = self._live
+        if live is not None:
+            live.update("", refresh=True)
+            live.stop()
+        try:
+            yield
+        finally:
+            if live is not None and self._live is live:
+                live.start()
+
 
 class Careful(View):
-    """A view that outlives its stream: where writing fails it says so once, and shows nothing any more."""
+    """A view that outlives its stream: where writing fails it says so once, and shows nothing any more. While somebody
+    else has the terminal (``aside``), what is to be shown waits."""
 
     def __init__(self, view: View, on_error: Callable[[OSError], None]) -> None:
         self._view = view
         self._on_error = on_error
+        self._terminal = threading.Lock()
 
     @property
     def in_place(self) -> bool:  # type: ignore[override]
@@ -104,15 +123,22 @@ class Careful(View):
 
     def print(self, lines: Iterable[Line]) -> None:
         try:
-            self._view.print(lines)
+            with self._terminal:
+                self._view.print(lines)
         except OSError as error:
             self._give_up(error)
 
     def picture(self, lines: Sequence[str]) -> None:
         try:
-            self._view.picture(lines)
+            with self._terminal:
+                self._view.picture(lines)
         except OSError as error:
             self._give_up(error)
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        with self._terminal, self._view.aside():
+            yield
 
     def _give_up(self, error: OSError) -> None:
         self._view = View()

@@ -8,7 +8,7 @@ from zlib import crc32
 from .bloom import Bloom
 from .recent import Recent
 
-OURS = frozenset({"block", "equal"})
+OURS = frozenset({"block", "equal", "side_effects"})
 """Guards whose refusals repeat what is known: they count as an equal pair and never reset a streak."""
 FEW = 8
 """Calls of a round up to which each is looked at closely; a wider fan-out is compared as it is."""

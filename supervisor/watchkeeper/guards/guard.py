@@ -64,18 +64,29 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """The call may run if a person says so. ``why``: what they are asked for."""
+    """The call may run if a person says so."""
 
     why: str = ""
+    """What they are asked for."""
+    once: bool = False
+    """Each such call is asked about: no earlier yes covers it, and a yes covers no later one."""
+    nobody: Refuse | None = None
+    """What becomes of it where there is nobody to ask; None: it is denied, and the model reads that."""
 
 
-Decision = Refuse | Reuse | Wait | Ask
+class Note(msgspec.Struct, frozen=True):
+    """The call may run; if it succeeds the model reads this below its result."""
+
+    message: str
+
+
+Decision = Refuse | Reuse | Wait | Ask | Note
 
 
 @runtime_checkable
 class CallGuard(Protocol):
-    """A rule at the hook *call*. Guards are asked in order; the first that decides wins, save for :class:`Wait` and
-    :class:`Ask`, behind which another may still refuse.
+    """A rule at the hook *call*. Guards are asked in order; the first that decides wins, save for :class:`Wait`,
+    :class:`Ask` and :class:`Note`, behind which another may still refuse.
 
     ``folds`` says which facts it wants to see, so that a guard is a fold over the log of its run. One guard belongs to
     one run. A guard that raises or answers nonsense refuses the call: what is broken must not let things pass. That a

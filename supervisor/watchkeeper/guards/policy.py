@@ -23,7 +23,8 @@ _STRENGTH = {ruling: strength for strength, ruling in enumerate(("allow", "ask",
 
 class Policy:
     """Rules as data and as a function. Of all that speak of a call the strongest counts: deny, then ask, then allow;
-    what none speaks of is ``otherwise``. A tool that is declared ``irreversible`` always asks.
+    what none speaks of is ``otherwise``. An allow that is ``approved`` lifts what would only ask. A tool that is
+    declared ``irreversible`` always asks, each time.
 
     It is made for a run before the model says a word and changes no more: nothing that a model or a tool says reaches
     it. ``deny``: names, as a short form of rules. ``limit``: what the function may take for one call.
@@ -74,18 +75,21 @@ class Policy:
         ruling, why, whole = self._ruling(rules, proposal)
         if ruling == "deny":
             return Refuse(self._wording.denied(tool.name, why, whole).text, "denied", "denied")
-        if tool.irreversible and ruling != "ask":
-            return Ask("it cannot be undone")
+        if tool.irreversible:
+            return Ask(why if ruling == "ask" and why else "it cannot be undone", once=True)
         return Ask(why) if ruling == "ask" else None
 
     def _ruling(self, rules: tuple[Compiled, ...], proposal: Proposal) -> tuple[Ruling, str, bool]:
         """The strongest ruling, its reason, and whether it is of the whole tool, whatever the arguments."""
         found: tuple[Ruling, str, bool] | None = None
+        approved = False
         for one in rules:
             rule = one.rule
             stronger = found is None or _STRENGTH[rule.decision] > _STRENGTH[found[0]]
             if stronger and one.fits(proposal.values):
                 found = (rule.decision, rule.why, not one.arguments)
+            if rule.approved and not approved:
+                approved = one.fits(proposal.values)
         if self._function is not None:
             said = self._function(proposal.tool, copy.deepcopy(proposal.values))
             if said is not None:
@@ -93,4 +97,5 @@ class Policy:
                 strength = _STRENGTH[ruling]  # nonsense raises here, and so refuses the call
                 if found is None or strength > _STRENGTH[found[0]]:
                     found = (ruling, why, False)
-        return found or (self._otherwise, "", False)
+        ruling, why, whole = found or (self._otherwise, "", False)
+        return ("allow", "", whole) if approved and ruling == "ask" else (ruling, why, whole)

@@ -37,6 +37,7 @@ class Rule(msgspec.Struct, frozen=True):
     - ``when``: it speaks of calls that fit one of these; without any, of all. Each is a pattern by argument, and all of
       them must fit. ``unless``: but not of calls that fit one of these.
     - ``why``: what the model is told of it.
+    - ``approved``: an allow that a person has given for good: it lifts what would only ask, though never a deny.
 
     A pattern is a glob for the argument as text (structured values as JSON): ``*`` stands for any characters, slashes
     too, ``?`` for one. Of a list every element must fit it to permit, and one is enough to forbid. A tuple of globs is
@@ -50,6 +51,7 @@ class Rule(msgspec.Struct, frozen=True):
     when: tuple[Mapping[str, Pattern], ...] = ()
     unless: tuple[Mapping[str, Pattern], ...] = ()
     why: str = ""
+    approved: bool = False
 
 
 Fits = Callable[[Any], bool]
@@ -64,6 +66,8 @@ class Compiled:
         if rule.decision not in RULINGS:
             raise ConfigurationError(f"a rule must say one of {', '.join(RULINGS)}, not {rule.decision!r}")
         permits = rule.decision == "allow"
+        if rule.approved and not permits:
+            raise ConfigurationError(f"a rule that is approved is one that allows; this one says {rule.decision!r}")
         self.rule = rule
         self.arguments = frozenset(name for one in (*rule.when, *rule.unless) for name in one)
         """Names of the arguments that it looks at."""

@@ -1,0 +1,371 @@
+"""Approvals: the calls of a run that wait for a yes or a no, and what becomes of them. Pure: who waits is elsewhere.
+
+An approval is bound to its run, its call and the very bytes of the arguments: a yes that names others is none, and none
+counts twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import msgspec
+
+from .arguments import canonical
+from .errors import ApprovalError
+from .fingerprint import arguments_hash as hash_of
+from .guards.grants import Grant, Grants, exact_rule, pattern_rule
+from .guards.guard import Ask
+from .guards.rule import Compiled, Pattern
+from .messages import ApprovalRequested, ApprovalResolved, How
+from .tools import Tool
+
+if TYPE_CHECKING:
+    from .admission import Slot
+
+Scope = Literal["once", "run", "always"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+REMEMBERED = 256
+"""Answered approvals that are known as such."""
+REASON = 500
+"""Characters of the reason of a no."""
+
+
+class Permit(msgspec.Struct, frozen=True):
+    """A yes, as an approver gives it: ``approval.allow()`` makes one."""
+
+    approval: str
+    arguments_hash: str
+    scope: Scope = "once"
+    pattern: Mapping[str, Pattern] | None = None
+
+
+class Denial(msgspec.Struct, frozen=True):
+    """A no: ``approval.deny("why")`` makes one."""
+
+    approval: str
+    reason: str = ""
+
+
+class Approval:
+    """A call that waits for a yes or a no. All attributes are read-only by convention.
+
+    Whoever decides must see what runs: ``arguments`` are the exact ones, secrets included. So they stand in no fact, no
+    snapshot and no representation of this object, only here.
+    """
+
+    __slots__ = (
+        "agent", "arguments", "arguments_hash", "by", "call_id", "due", "id", "once", "run", "seconds", "task", "tool",
+        "why",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        run: str,
+        agent: str,
+        task: str,
+        call_id: str,
+        tool: str,
+        arguments: bytes,
+        asks: Iterable[tuple[str, Ask]],
+        seconds: float,
+        due: float,
+    ) -> None:
+        asked = tuple(asks)
+        self.id = id
+        self.run = run
+        self.agent = agent
+        self.task = task
+        self.call_id = call_id
+        self.tool = tool
+        self.arguments = arguments.decode("utf-8", "replace")
+        """Canonical JSON: these bytes, in UTF-8, are what is run."""
+        self.arguments_hash = hash_of(arguments)
+        """SHA-256 of these bytes, 64 hexadecimal characters."""
+        self.why = "; ".join(dict.fromkeys(ask.why for _, ask in asked if ask.why))
+        self.by = tuple(dict.fromkeys(guard for guard, _ in asked))
+        """The guards that ask."""
+        self.once = any(ask.once for _, ask in asked)
+        """It can be permitted this once only."""
+        self.seconds = seconds
+        """How long it waited from the start; then silence is a no."""
+        self.due = due
+        """When that is, by the clock of the supervisor's seams."""
+
+    def allow(self, scope: Scope = "once", pattern: Mapping[str, Pattern] | None = None) -> Permit:
+        """The yes of an approver; as ``Run.approve``."""
+        return Permit(self.id, self.arguments_hash, scope, pattern)
+
+    def deny(self, reason: str = "") -> Denial:
+        """The no of an approver; as ``Run.deny``."""
+        return Denial(self.id, reason)
+
+    def __repr__(self) -> str:
+        return f"<Approval {self.id} of {self.tool} in {self.run}>"
+
+
+Answer = Permit | Denial | bool | None
+"""What an approver says. True: this once; False: no; None: it has nothing to say, a person may be asked."""
+Approver = Callable[[Approval], Answer | Awaitable[Answer]]
+"""Decides on calls that need approval: an async function, or a plain one, which runs in a thread. It has until the
+approval's deadline (``Limits.approval``); one that raises, overruns it or answers something else has said no."""
+
+
+class Resolution(msgspec.Struct, frozen=True):
+    how: How
+    by: str
+    reason: str = ""
+
+    @property
+    def permits(self) -> bool:
+        return self.how in SCOPES
+
+
+class Asked:
+    """What the guards ask about a call: ``left`` still needs a yes, ``lifted`` has one."""
+
+    __slots__ = ("arguments_hash", "left", "lifted", "seat")
+
+    def __init__(self, arguments_hash: str, left: list[tuple[str, Ask]], lifted: list[Grant]) -> None:
+        self.arguments_hash = arguments_hash
+        self.left = left
+        self.lifted = lifted
+        self.seat: Any = None
+        """The hold for the call itself in the budget, as long as it is not known whether it runs."""
+
+
+class Pending:
+    """An approval that is open, and who waits for it."""
+
+    __slots__ = ("approval", "asks", "on_resolved", "resolution", "slot", "tool", "values")
+
+    def __init__(
+        self, approval: Approval, tool: Tool, values: Mapping[str, Any], asks: list[tuple[str, Ask]], slot: int
+    ) -> None:
+        self.approval = approval
+        self.tool = tool
+        self.values = values
+        self.asks = asks
+        self.slot = slot
+        self.resolution: Resolution | None = None
+        self.on_resolved: Callable[[], None] | None = None
+
+
+class Approvals:
+    """Those of one run. All methods decide at once and write the facts; none waits.
+
+    ``somebody`` says whether there is anyone to ask; ``always`` is what was permitted for all runs of the agent.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        agent: str,
+        task: str,
+        append: Callable[..., object],
+        *,
+        always: Grants,
+        seconds: float,
+        clock: Callable[[], float],
+        new_id: Callable[[str], str],
+        somebody: Callable[[], bool],
+    ) -> None:
+        self._run = run
+        self._agent = agent
+        self._task = task
+        self._append = append
+        self._always = always
+        self._seconds = seconds
+        self._clock = clock
+        self._new_id = new_id
+        self.somebody = somebody
+        self.pending: dict[str, Pending] = {}
+        self._grants: list[Grant] = []
+        self._answered: dict[str, How] = {}
+
+    def __contains__(self, approval: str) -> bool:
+        return approval in self.pending or approval in self._answered
+
+    # -- ask ---------------------------------------------------------------------------------------------------------
+
+    def considered(self, tool: Tool, arguments: bytes, values: Mapping[str, Any], asks: list[tuple[str, Ask]]) -> Asked:
+        """What is left to ask of what guards ask about a call, after all that was permitted before."""
+        found = hash_of(arguments)
+        left, lifted = [], []
+        for guard, ask in asks:
+            grant = None if ask.once else self._grant_for(tool.name, values, found, guard, ask.why)
+            if grant is None:
+                left.append((guard, ask))
+            elif grant not in lifted:
+                lifted.append(grant)
+        return Asked(found, left, lifted)
+
+    def _grant_for(
+        self, tool: str, values: Mapping[str, Any], arguments_hash: str, guard: str, why: str
+    ) -> Grant | None:
+        return next(
+            (
+                grant
+                for grant in (*self._grants, *self._always.of(self._agent))
+                if (guard, why) in grant.asked and grant.covers(tool, values, arguments_hash)
+            ),
+            None,
+        )
+
+    def lifted(self, asked: Asked, call_id: str, tool: str, slot: int) -> None:
+        """Say of a call that runs without being asked about by whose word it does."""
+        for grant in asked.lifted:
+            self._append(
+                ApprovalResolved,
+                slot=slot,
+                approval=grant.approval,
+                call_id=call_id,
+                tool=tool,
+                how="run" if grant in self._grants else "always",
+                by="earlier",
+            )
+
+    def request(
+        self,
+        call_id: str,
+        tool: Tool,
+        arguments: bytes,
+        values: Mapping[str, Any],
+        asks: list[tuple[str, Ask]],
+        slot: int,
+    ) -> Pending:
+        """Ask about a call."""
+        approval = Approval(
+            self._new_id("a"),
+            run=self._run,
+            agent=self._agent,
+            task=self._task,
+            call_id=call_id,
+            tool=tool.name,
+            arguments=arguments,
+            asks=asks,
+            seconds=self._seconds,
+            due=self._clock() + self._seconds,
+        )
+        pending = self.pending[approval.id] = Pending(approval, tool, values, asks, slot)
+        self._append(
+            ApprovalRequested,
+            slot=slot,
+            approval=approval.id,
+            call_id=call_id,
+            tool=tool.name,
+            arguments=approval.arguments,
+            arguments_hash=approval.arguments_hash,
+            seconds=self._seconds,
+            why=approval.why,
+            by=approval.by,
+        )
+        return pending
+
+    # -- answer ------------------------------------------------------------------------------------------------------
+
+    def approve(
+        self,
+        approval: str,
+        arguments_hash: str,
+        scope: Scope = "once",
+        pattern: Mapping[str, Pattern] | None = None,
+        by: str = "person",
+    ) -> None:
+        """A yes. Raises :class:`ApprovalError` if it matches no call that waits, and then nothing is permitted."""
+        pending = self._find(approval)
+        asked = pending.approval
+        if arguments_hash != asked.arguments_hash:
+            raise ApprovalError(
+                f"the yes to {approval} is for other arguments (hash {str(arguments_hash)[:16]}…) than those that "
+                f"{asked.tool} is to be run with (hash {asked.arguments_hash[:16]}…); look at Run.approvals again",
+                "hash",
+            )
+        if scope not in SCOPES:
+            raise ApprovalError(f"a scope is one of {', '.join(SCOPES)}, not {scope!r}", "scope")
+        if scope == "once":
+            if pattern is not None:
+                raise ApprovalError('a pattern is for the scopes "run" and "always"; once is this one call', "scope")
+            self._resolve(pending, Resolution(scope, by))
+            return
+        if asked.once:
+            raise ApprovalError(
+                f"this call of {asked.tool} can be permitted once only ({asked.why}); say scope='once'", "scope"
+            )
+        grant = self._granted(pending, pattern, by)
+        self._grants.append(grant)
+        if scope == "always":
+            self._always.add(self._agent, grant)
+        self._resolve(pending, Resolution(scope, by), pattern)
+        for other in [*self.pending.values()]:
+            one = other.approval
+            if not self.considered(other.tool, one.arguments.encode(), other.values, other.asks).left:
+                self._resolve(other, Resolution(scope, by))
+
+    def _granted(self, pending: Pending, pattern: Mapping[str, Pattern] | None, by: str) -> Grant:
+        asked, tool = pending.approval, pending.tool
+        reasons = frozenset((guard, ask.why) for guard, ask in pending.asks)
+        if pattern is None:
+            rule = exact_rule(tool, pending.values)
+            return Grant(asked.id, tool.name, by, reasons, asked.arguments_hash, rule)
+        rule = pattern_rule(tool.name, tool.fields, pending.values, pattern)
+        return Grant(asked.id, tool.name, by, reasons, "", rule, Compiled(rule))
+
+    def deny(self, approval: str, reason: str = "", by: str = "person") -> None:
+        """A no. Raises :class:`ApprovalError` if no such call waits."""
+        pending = self._find(approval)
+        self._resolve(pending, Resolution("denied", by, str(reason)[:REASON]))
+
+    def expire(self, pending: Pending, how: How, by: str = "", reason: str = "") -> None:
+        """End the wait without a yes. Does nothing if it has ended."""
+        if pending.resolution is None:
+            self._resolve(pending, Resolution(how, by, reason))
+
+    def cancel(self, reason: str) -> None:
+        """End all waits: what has not started will not."""
+        for pending in [*self.pending.values()]:
+            self._resolve(pending, Resolution("cancelled", "cancel", reason[:REASON]))
+
+    def _find(self, approval: str) -> Pending:
+        pending = self.pending.get(approval)
+        if pending is not None:
+            return pending
+        if approval in self._answered:
+            raise ApprovalError(
+                f"the approval {approval} is settled already ({self._answered[approval]}); an answer counts once",
+                "resolved",
+            )
+        raise ApprovalError(f"no call of run {self._run} waits for an approval {approval!r}", "unknown")
+
+    def _resolve(self, pending: Pending, resolution: Resolution, pattern: Mapping[str, Pattern] | None = None) -> None:
+        approval = pending.approval
+        pending.resolution = resolution
+        del self.pending[approval.id]
+        self._answered[approval.id] = resolution.how
+        if len(self._answered) > REMEMBERED:
+            self._answered.pop(next(iter(self._answered)))
+        self._append(
+            ApprovalResolved,
+            slot=pending.slot,
+            approval=approval.id,
+            call_id=approval.call_id,
+            tool=approval.tool,
+            how=resolution.how,
+            by=resolution.by,
+            reason=resolution.reason,
+            pattern=None if pattern is None else {name: _plain(one) for name, one in pattern.items()},
+        )
+        if pending.on_resolved is not None:
+            pending.on_resolved()
+
+
+def intact(slot: Slot) -> bool:
+    """The arguments that a call will be run with are those that its approval is for, byte by byte."""
+    assert slot.asked is not None
+    return hash_of(canonical(slot.tool, slot.fresh_values())) == slot.asked.arguments_hash
+
+
+def _plain(pattern: Pattern) -> Pattern:
+    return pattern if isinstance(pattern, str) else tuple(pattern)
