@@ -27,9 +27,9 @@ LAYERS = tuple(
     for names in (
         "messages errors seams",
         "admission agent allowance arguments asking budget current decisions detect escapes failures fingerprint"
-        " fitting guards history jsontext ladder ledger locks log model monitor naming outputs planner plugins price"
-        " prices profiles provider redaction reports results retry states stopwatch threads thresholds tools trampoline"
-        " wording",
+        " fitting goal guards history jsontext ladder ledger locks log model monitor naming outputs planner plugins"
+        " price prices profiles provider redaction reports results retry states stopwatch threads thresholds tools"
+        " trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
         "cli journal models service testing",
@@ -52,7 +52,18 @@ DETECTION = tuple(
 
 # Decide without waiting, act afterwards: these decide.
 PURE = {
-    *("admission", "allowance", "arguments", "budget", "decisions", "detect", "escapes", "fingerprint", "fitting"),
+    *(
+        "admission",
+        "allowance",
+        "arguments",
+        "budget",
+        "decisions",
+        "detect",
+        "escapes",
+        "fingerprint",
+        "fitting",
+        "goal",
+    ),
     *("guards", "history", "jsontext", "ladder", "ledger", "planner", "price", "profiles", "provider", "redaction"),
     *("results", "states", "stopwatch", "wording"),
 }

@@ -59,6 +59,11 @@ class History:
         label = self._label(message.tool or "")
         return Message("tool", f"{label}\n{content}", call_id=message.call_id, tool=message.tool)
 
+    @property
+    def user_last(self) -> bool:
+        """Whether the last word is the user's."""
+        return bool(self._messages) and self._messages[-1].role == "user" and self._messages[-1].mark is None
+
     def open_calls(self) -> list[Call]:
         """Calls that have no result yet."""
         if not self._open:

@@ -140,7 +140,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``reason`` is machine-readable: ``answer``; for ``stopped`` one of ``turns``, ``calls``, ``time``, ``working_time``,
     ``tokens``, ``input_tokens``, ``output_tokens``, ``money``, ``unpriced``, ``overrun``, ``loop``, ``tool_failing``,
     ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``empty``, ``length``, ``filtered``, ``volume``,
-    ``thoughts``, ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``, ``crash``; for
+    ``stagnation``, ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``, ``crash``; for
     ``cancelled`` whatever the caller gave.
     """
 
@@ -242,6 +242,8 @@ class ModelRequested(Event, frozen=True, gc=False, tag="model_requested"):
     input_estimate: int = 0
     max_tokens: int | None = None
     tool_choice: str = "auto"
+    told: str = ""
+    """What stood at its end and is not part of the conversation: the status line, behind the goal where it was due."""
 
 
 class ModelFirstChunk(Event, frozen=True, gc=False, tag="model_first_chunk"):
