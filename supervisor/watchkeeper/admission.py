@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from . import arguments
+from . import arguments, outputs
 from .budget import Budget, Hold, Short
 from .fingerprint import call_key, loop_key
-from .guards.guard import Ask, CallGuard, Proposal, Refuse, Reuse, Wait
+from .guards.guard import Ask, CallGuard, Proposal, Refuse, Replace, Reuse, Wait
 from .messages import Call, Kind, Result
 from .naming import resolve
 from .redaction import NOTHING_SECRET, Redaction
@@ -22,12 +22,29 @@ if TYPE_CHECKING:
     from .threads import Job
 
 
+MOST_REPLACED = 3
+"""Times in a row that another call takes the place of one."""
+SHOWN_ARGUMENTS = 2000
+"""Characters of the arguments of such a call that its fact shows; NOTED_ARGUMENTS: that the model is shown."""
+NOTED_ARGUMENTS = 300
+
+
+class Replacement(NamedTuple):
+    """A call that took the place of another, or an answer that did: without ``instead`` nothing is run."""
+
+    by: str
+    tool: str
+    instead: str
+    arguments: str
+    why: str
+
+
 class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
     __slots__ = (
-        "arguments", "coroutine", "deadline", "dependents", "grip", "hold", "job", "lost", "not_before", "repaired",
-        "settled", "sharers", "started", "waits",
+        "arguments", "coroutine", "deadline", "dependents", "grip", "hold", "job", "lost", "not_before", "note",
+        "repaired", "replacements", "settled", "sharers", "started", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +61,10 @@ class Slot(Proposal):
         super().__init__(call.id, tool, parsed.values, key, effect, turn, call.slot, t, identity)
         self.arguments = parsed.canonical
         self.repaired = parsed.repaired
+        self.replacements: tuple[Replacement, ...] = ()
+        """How it came to stand here, if it is not what the model asked for."""
+        self.note = ""
+        """What the model is told of that."""
         self.not_before = 0.0
         self.started: float | None = None
         self.deadline: float | None = None
@@ -68,6 +89,13 @@ class Slot(Proposal):
             return msgspec.structs.asdict(msgspec.json.decode(self.arguments, type=self.tool.arguments_type))
         except (ValueError, TypeError):  # types that JSON does not bring back: as they are
             return self.values
+
+
+class _Chosen(NamedTuple):
+    """A guard's decision to replace a call."""
+
+    guard: CallGuard
+    replace: Replace
 
 
 class Admission:
@@ -109,16 +137,67 @@ class Admission:
         if isinstance(parsed, arguments.BadArguments):
             told = self._wording.bad_arguments(tool.name, parsed, _parameters(tool))
             return None, _result(call, tool.name, "refused", told, "bad_arguments", by="arguments")
+        slot = self._slot(call, tool, parsed, turn, t)
+        decided = self._ask_guards(call, slot)
+        if isinstance(decided, _Chosen):
+            slot, result = self._replace(call, slot, decided)
+        else:
+            result = decided
+        if self._writers_alone and slot.effect.writes:
+            slot.effect = WRITES
+        return slot, result or self._charge(call, slot)
+
+    def _slot(self, call: Call, tool: Tool, parsed: arguments.Parsed, turn: int, t: float) -> Slot:
         identity = key = call_key(tool.name, parsed.canonical)
         if tool.loop_key is not None:
             key = loop_key(tool, parsed.values, key)
         key = self._redaction.text(key)  # as the log has it: what is blocked is compared with that
-        effect = tool.effect_of(parsed.values)
-        slot = Slot(call, tool, parsed, key, effect, turn, t, identity)
-        result = self._ask_guards(call, slot)
-        if self._writers_alone and effect.writes:
-            slot.effect = WRITES
-        return slot, result or self._charge(call, slot)
+        return Slot(call, tool, parsed, key, tool.effect_of(parsed.values), turn, t, identity)
+
+    def _replace(self, call: Call, slot: Slot, decided: _Chosen) -> tuple[Slot, Result | None]:
+        """Put other calls in the place of a call until one stays, and the guards have decided on that."""
+        stood, asked = {slot.identity}, slot.tool.name
+        while True:
+            by, chosen = decided.guard.name, decided.replace
+            if chosen.answer is not None and not chosen.tool:
+                answer = outputs.render(chosen.answer, slot.tool.max_output, self._redaction)
+                self._stand_in(slot, slot, asked, Replacement(by, slot.tool.name, "", "", chosen.why))
+                result = Result(
+                    call.id, slot.tool.name, "finished", answer.content, chosen.productive, by=by, cut=answer.cut
+                )
+                return slot, result
+            other = self._other(call, slot, chosen)
+            if isinstance(other, str):
+                return slot, self._guard_failed(call, slot.tool.name, decided.guard, other)
+            if other.identity in stood or len(slot.replacements) == MOST_REPLACED:
+                why = "what it put in the place of the call was replaced in turn, again and again"
+                return slot, self._guard_failed(call, slot.tool.name, decided.guard, why)
+            stood.add(other.identity)
+            written = self._redaction.within(other.arguments.decode("utf-8", "replace"), SHOWN_ARGUMENTS)
+            self._stand_in(other, slot, asked, Replacement(by, slot.tool.name, other.tool.name, written, chosen.why))
+            slot = other
+            following = self._ask_guards(call, slot)
+            if not isinstance(following, _Chosen):
+                return slot, following
+            decided = following
+
+    def _other(self, call: Call, slot: Slot, chosen: Replace) -> Slot | str:
+        """The call that takes the place of a slot's; or why it cannot."""
+        tool = self._tools.get(chosen.tool)
+        if chosen.answer is not None or tool is None:
+            return f"it put {chosen.tool[:80]!r} in the place of the call, which is no tool of this agent"
+        try:
+            parsed = arguments.parse(tool, msgspec.json.encode(dict(chosen.arguments)).decode())
+        except Exception as error:  # whatever a guard puts into them
+            return f"the arguments that it gave {tool.name} cannot be written ({type(error).__name__})"
+        if isinstance(parsed, arguments.BadArguments):
+            return f"the arguments that it gave {tool.name} do not fit"
+        return self._slot(call, tool, parsed, slot.turn, slot.t)
+
+    def _stand_in(self, slot: Slot, before: Slot, asked: str, replacement: Replacement) -> None:
+        slot.replacements = (*before.replacements, replacement)
+        shown = self._redaction.within(replacement.arguments, NOTED_ARGUMENTS)
+        slot.note = self._wording.replaced(asked, replacement.instead, shown, replacement.why)
 
     def _counts(self, tool: str) -> dict[str, float]:
         """What a call is counted in; by tool only where there is a limit, which never comes later."""
@@ -146,7 +225,7 @@ class Admission:
         told = self._wording.too_many_calls(int(self._budget.limit(short.dimension) or 0), whose)
         return _result(call, tool, "not_run", told, "too_many_calls", by=short.dimension)
 
-    def _ask_guards(self, call: Call, slot: Slot) -> Result | None:
+    def _ask_guards(self, call: Call, slot: Slot) -> Result | _Chosen | None:
         tool = slot.tool.name
         asking: tuple[CallGuard, Ask] | None = None
         for guard in self._guards:
@@ -172,6 +251,8 @@ class Admission:
                 )
             elif isinstance(decision, Refuse):
                 return Result(call.id, tool, decision.kind, decision.message, error=decision.error, by=guard.name)
+            elif isinstance(decision, Replace) and _is_sound(decision):
+                return _Chosen(guard, decision)
             else:
                 return self._guard_failed(call, tool, guard, f"it answered with a {type(decision).__name__}")
         return None if asking is None else self._approval(call, tool, *asking)
@@ -189,6 +270,15 @@ class Admission:
 
 def _result(call: Call, tool: str, kind: Kind, told: Told, error: str, by: str | None = None) -> Result:
     return Result(call.id, tool, kind, told.text, error=error, by=by or error)
+
+
+def _is_sound(replace: Replace) -> bool:
+    """Whether it is what its types say: a guard may be anybody's."""
+    return (
+        all(isinstance(text, str) for text in (replace.tool, replace.why, replace.answer or ""))
+        and isinstance(replace.arguments, Mapping)
+        and isinstance(replace.productive, bool)
+    )
 
 
 def _parameters(tool: Tool) -> str:

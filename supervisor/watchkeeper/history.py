@@ -29,6 +29,8 @@ class History:
         """The place of the answer of each call that has no result yet."""
         self.characters = sum(map(_size, self._messages))
         """Length of all of it, for an estimate of its tokens."""
+        self._notes: dict[str, tuple[int, str]] = {}
+        """By call whose place another one took: characters of what stands above its result, and the tool that ran."""
         self._ours: set[str] = set()
         """Calls whose result is not the output of a tool but a word of ours."""
         self.ids: set[str] = {call.id for message in self._messages for call in message.calls}
@@ -55,9 +57,10 @@ class History:
         if message.call_id in self._ours or message.call_id in self._open:
             return message
         assert self._label is not None
-        content = message.content.replace(MARK, MARK[1:-1])
-        label = self._label(message.tool or "")
-        return Message("tool", f"{label}\n{content}", call_id=message.call_id, tool=message.tool)
+        size, tool = self._notes.get(message.call_id or "", (0, message.tool or ""))
+        content = message.content[size:].replace(MARK, MARK[1:-1])
+        content = f"{message.content[:size]}{self._label(tool)}\n{content}"
+        return Message("tool", content, call_id=message.call_id, tool=message.tool)
 
     @property
     def user_last(self) -> bool:
@@ -98,7 +101,11 @@ class History:
             self.characters += len(self._label(result.tool)) + 1
         if place is not None:
             open_ = self._messages[place]
-            message = Message("tool", result.content, call_id=result.call_id, tool=open_.tool)
+            content = result.content
+            if result.note:
+                self._notes[result.call_id] = (len(result.note) + 1, result.tool)
+                content = f"{result.note}\n{content}"
+            message = Message("tool", content, call_id=result.call_id, tool=open_.tool)
             self._messages[place] = message
             self.characters += _size(message) - _size(open_)
 

@@ -27,7 +27,7 @@ Status = Literal["completed", "stopped", "cancelled", "failed", "handed_over"]
 Mode = Literal["after_turn", "now", "kill"]
 Action = Literal["nudge", "block", "pause", "stop"]
 Channel = Literal["content", "reasoning", "arguments"]
-Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push"]
+Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push", "replace"]
 """What a guard would do: ``push`` sends an answer back to the model."""
 
 
@@ -56,6 +56,9 @@ class Result(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Id of the earlier call whose result this is."""
     cut: int = 0
     """Characters of the output that were cut."""
+    note: str = ""
+    """What the model reads above the content: that this is the result of another call, which was run in its place.
+    ``tool`` is then that of the other one."""
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -132,6 +135,8 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     wrote: bool = False
     frame: str | None = None
     """For an abandoned call: where it was when it was given up."""
+    instead: str = ""
+    """The tool that was called in its place, by a guard's decision."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -306,6 +311,20 @@ class CallAdmitted(Event, frozen=True, gc=False, tag="call_admitted"):
     waits_for: tuple[int, ...] = ()
     """Slots of this turn that must end first."""
     repaired: bool = False
+
+
+class CallReplaced(Event, frozen=True, gc=False, tag="call_replaced"):
+    """A guard has put another call in the place of this one, or an answer: what follows under its id is of that."""
+
+    call_id: str
+    by: str
+    tool: str
+    """The tool that was asked for, or that stood in its place until now."""
+    instead: str = ""
+    """The tool that is called in its place; empty: nothing is run."""
+    arguments: str = ""
+    """The canonical arguments of that call (bounded)."""
+    why: str = ""
 
 
 class CallStarted(Event, frozen=True, gc=False, tag="call_started"):
@@ -489,6 +508,7 @@ AnyEvent = (
     | ModelFailed
     | CallProposed
     | CallAdmitted
+    | CallReplaced
     | CallStarted
     | CallEnded
     | WouldRefuse

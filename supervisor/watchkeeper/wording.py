@@ -422,7 +422,7 @@ class Wording:
             return f"{named(tool)} was not run{because}; this was answered in its place:"
         return (
             f"{named(tool)} was not run{because}; {named(instead)} was called in its place, with "
-            f"{bounded(arguments, 300)}:"
+            f"{bounded(arguments, 310)}:"
         )
 
     def unparsed_call(self, tool: str) -> Told:

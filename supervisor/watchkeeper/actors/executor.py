@@ -28,6 +28,7 @@ from ..messages import (
     CallAdmitted,
     CallEnded,
     CallProposed,
+    CallReplaced,
     CallStarted,
     EvidenceFound,
     Held,
@@ -221,6 +222,8 @@ class Executor:
                 arguments=call.arguments[:MAX_CHARACTERS],
             )
             slot, result = self._admission.consider(call, self._log.turn, self._clock(), tools_off=batch.tools_off)
+            if slot is not None and slot.replacements:
+                self._tell_replaced(slot)
             if result is not None:
                 self._answer(call, result, slot)
                 if result.by == "calls":
@@ -260,9 +263,24 @@ class Executor:
             )
         return slots
 
+    def _tell_replaced(self, slot: Slot) -> None:
+        for by, tool, instead, arguments, why in slot.replacements:
+            self._log.append(
+                CallReplaced,
+                slot=slot.slot,
+                call_id=slot.call_id,
+                by=by,
+                tool=tool,
+                instead=instead,
+                arguments=arguments,
+                why=why,
+            )
+
     def _answer(self, call: Call, result: Result, slot: Slot | None) -> None:
         if slot is not None:
             key, shown = slot.key, self._shown(slot)
+            if slot.note:
+                result = msgspec.structs.replace(result, note=slot.note)
         else:
             shown = call.arguments[:SHOWN_ARGUMENTS]
             key = call_key(result.tool, call.arguments.encode("utf-8", "replace"))
@@ -495,6 +513,8 @@ class Executor:
         same = settlement.same
         if not same and slot.tool.result_key is not None:
             same = result_key(result.content, slot.tool)
+        if slot.note:
+            result = msgspec.structs.replace(result, note=slot.note)
         if slot.hold is not None:
             self._pay(slot, slot.hold, slot.started is not None and result.kind != "not_run")
         self._log.append(

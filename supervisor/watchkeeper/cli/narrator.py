@@ -11,6 +11,7 @@ from ..messages import (
     Blocked,
     CallEnded,
     CallProposed,
+    CallReplaced,
     CallStarted,
     CancelConfirmed,
     CancelRequested,
@@ -101,6 +102,7 @@ class Narrator:
             ModelPartialDropped: self._dropped,
             ModelFailed: self._model_failed,
             CallProposed: self._proposed,
+            CallReplaced: self._replaced,
             CallStarted: self._started,
             CallEnded: self._ended,
             Nudged: self._nudged,
@@ -172,6 +174,12 @@ class Narrator:
     def _proposed(self, event: CallProposed) -> Iterator[Line]:
         self._calls[event.call_id] = _Shown(event)
         yield from ()
+
+    def _replaced(self, event: CallReplaced) -> Iterator[Line]:
+        what = f"{event.instead} {arguments(event.arguments, SHOWN_CALL)}" if event.instead else "an answer"
+        yield line(
+            f"{INDENT}⇄ replaced ({event.by}): {one_line(what, 80)} in place of {one_line(event.tool, 40)}", "warn"
+        )
 
     def _started(self, event: CallStarted) -> Iterator[Line]:
         shown = self._calls.get(event.call_id)

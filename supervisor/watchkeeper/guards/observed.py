@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..messages import Event, Would
-from .guard import Ask, CallGuard, Decision, Proposal, Refuse, Reuse
+from .guard import Ask, CallGuard, Decision, Proposal, Refuse, Replace, Reuse
 
 
 class Observed:
@@ -49,4 +49,6 @@ def _told(decision: Decision) -> tuple[Would, str, str]:
         return "reuse", "", decision.message
     if isinstance(decision, Ask):
         return "ask", "", decision.why
+    if isinstance(decision, Replace):
+        return "replace", decision.tool, decision.why
     return "wait", "", f"{decision.seconds:.3f} s"
