@@ -234,7 +234,11 @@ class AgentActor:
             more=None if more is None else max(int(more), 0),
             tools_off=tools_off,
             finishing=self._finish_left + 1 if self._finishing is not None else None,
-            left=[Left(use.dimension, use.left, use.share) for use in self._allowance.rest(times)],
+            left=[
+                Left(use.dimension, use.left, use.share)
+                for use in self._allowance.rest(times)
+                if self._specs or not use.dimension.startswith("calls")
+            ],
             required=missing.required,
             any_of=missing.any_of,
             stale=missing.stale,

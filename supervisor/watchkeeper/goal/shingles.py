@@ -20,9 +20,10 @@ FEWEST = 4
 STEM = 6
 """Letters of a word by which it is recognised: "configure", "configuration" and "configured" are one."""
 
-_WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\\W_]+(?:[./_:-][^\\W_]+)*")
+_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WORD = re.compile(f"[{_UNSPACED}]|[^\\W_]+(?:[./_:-][^\\W_]+)*")
 """A word with what holds it together, as names have it; of writing without spaces each character."""
-_PLAIN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}|[^\\W_]+")
+_PLAIN = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
 _PHRASES = frozenset(PHRASES.split())
 _GENERAL = """
 can could please find search look show get give tell make use using work task goal step answer question want need about
@@ -75,7 +76,9 @@ def words_of(text: str) -> Iterator[str]:
     """The words of a text that say what it is about, each by its first letters; lazily, for the first one may do."""
     for found in _PLAIN.finditer(text.lower()):
         word = found[0]
-        if (len(word) > 2 or not word.isascii()) and word not in _COMMON:
+        if "\u3040" <= word[0] <= "\ud7af":
+            yield from map("".join, pairwise(word))
+        elif (len(word) > 2 or not word.isascii()) and word not in _COMMON:
             yield stem(word)[:STEM]
 
 
