@@ -42,6 +42,7 @@ def counts(*thoughts: str, alike: Any = None) -> list[int]:
             "The value is still off, so the place where it is computed has to be looked at once more.",
         ),
         ("Wait, maybe I should use approach A here instead.", "Wait, maybe I should use approach A here, instead."),
+        ("Check the weather in Paris before the answer.", "So I check the weather in Paris before the answer."),
         ("我应该先查看巴黎的天气然后再回答", "我应该先查看巴黎的天气,再回答"),
     ],
 )
@@ -150,7 +151,7 @@ def test_no_recorded_run_is_forced_and_hardly_a_good_one_is_told(shared_data: Pa
     assert {outcome: sum(count >= 3 for count in found) for outcome, found in most.items()} == dict.fromkeys(most, 0)
     assert {outcome: sum(count >= 2 for count in found) for outcome, found in most.items()} == {
         "success": 2,
-        "fail": 5,
+        "fail": 6,
         "unknown": 4,
     }
     assert len(most["success"]) == 508

@@ -9,7 +9,7 @@ from itertools import pairwise
 from ..detect.alike import stem
 from ..detect.monologue import PHRASES
 
-LOOKED_AT = 1000
+LOOKED_AT = 800
 """Characters of a text that are looked at."""
 ALIKE = 0.5
 """Share of the shingles of two thoughts that they have in common, from which on they are near-equal. In 985 recorded
@@ -21,8 +21,10 @@ STEM = 6
 """Letters of a word by which it is recognised: "configure", "configuration" and "configured" are one."""
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_WORD = re.compile(f"[{_UNSPACED}]|[^\\W_]+(?:[./_:-][^\\W_]+)*")
+_WORD = re.compile(f"[{_UNSPACED}]|[^\\W_]+(?:[./_:][^\\W_]+)*")
 """A word with what holds it together, as names have it; of writing without spaces each character."""
+_CAPITAL = re.compile("(?<=[\\w,-] )[A-Z\u00c0-\u00de\u0391-\u03a9\u0410-\u042f]\\w+")
+"""A word with a capital that does not begin a sentence."""
 _PLAIN = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
 _PHRASES = frozenset(PHRASES.split())
 _GENERAL = """
@@ -43,19 +45,10 @@ class Thought:
 
     def __init__(self, text: str) -> None:
         self.text = text = text[:LOOKED_AT]
-        words: list[str] = []
-        names: list[str] = []
-        for found in _WORD.finditer(text):
-            written = found[0]
-            word = written.lower()
-            if word in _PHRASES:
-                continue
-            if word[-1] in "gsd":
-                word = stem(word)
-            words.append(word)
-            if not written.isalpha() or (word[0] != written[0] and not _begins(text, found.start())):
-                names.append(word)
-        self.names = frozenset(names)
+        words = [
+            stem(word) if word[-1] in "gsd" else word for word in _WORD.findall(text.lower()) if word not in _PHRASES
+        ]
+        self.names = frozenset([word for word in words if not word.isalpha()] + _CAPITAL.findall(text))
         """Words that name one thing: with digits in them, put together as paths and identifiers are, or capitalised."""
         few = len(frozenset(words)) < FEWEST
         self.shingles = frozenset() if few else frozenset(pairwise(words))
@@ -80,9 +73,3 @@ def words_of(text: str) -> Iterator[str]:
             yield from map("".join, pairwise(word))
         elif (len(word) > 2 or not word.isascii()) and word not in _COMMON:
             yield stem(word)[:STEM]
-
-
-def _begins(text: str, at: int) -> bool:
-    """Whether a word begins a sentence, a line or what is quoted."""
-    before = text[max(at - 3, 0) : at].rstrip(" \t")
-    return not before or not (before[-1].isalnum() or before[-1] in ",-")
