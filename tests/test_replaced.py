@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from support import BARE, of, perform, scripted
+from support import BARE, of, perform, scripted, supervised
 from watchkeeper import Agent, Event, Limits, ToolError, tool
 from watchkeeper.guards.guard import Ask, Decision, Proposal, Refuse, Replace, Wait
 from watchkeeper.guards.rule import Rule
@@ -316,3 +316,23 @@ async def test_a_refusal_of_the_other_call_is_its_result(decision: Decision) -> 
     assert RAN == []
     assert of(events, CallEnded)[0].result.kind in ("refused", "denied")
     assert len(of(events, CallReplaced)) == 1
+
+
+async def test_a_sub_agent_may_take_its_place() -> None:
+    clerk = Agent(scripted(say("It is four.")), name="clerk", profile=BARE)
+    model = scripted(call(("run_python", {"code": "2+2"})), say("done"))
+    agent = Agent(model, [run_python, clerk.as_tool()], profile=BARE)
+    rule = lambda proposal: Replace("clerk", {"task": "2+2?"}) if proposal.tool is run_python else None  # noqa: E731
+    outcome, events = await perform(agent, guards=[lambda: Guard(rule)])
+    result = of(events, CallEnded)[0].result
+    assert (result.kind, result.tool, result.content) == ("finished", "clerk", "It is four.")
+    assert outcome.calls[0].instead == "clerk"
+
+
+async def test_a_conversation_with_replaced_calls_can_be_continued() -> None:
+    outcome, _, _ = await replaced(instead)
+    model = scripted(say("yes"))
+    async with supervised() as supervisor:
+        run = await supervisor.start(Agent(model, TOOLS, profile=BARE), "Really?", history=outcome.history)
+        await run.wait()
+    assert "calculate was called in its place" in model.requests[0].messages[2].content

@@ -47,7 +47,8 @@ class Conduct:
         self._direction: Direction | None = None
         self._later = ""
         """The user's last word after the task."""
-        self._earlier = [one.content for one in run.history.messages() if one.role == "user" and one.mark is None]
+        said = run.history.messages() if profile.drift is not None else ()
+        self._earlier = [one.content for one in said if one.role == "user" and one.mark is None]
         steps = {
             STAGNATION: Steps(alert, force, force + 1 if force is not None else None),
             DRIFT: Steps(profile.drift),
