@@ -177,10 +177,8 @@ class Narrator:
 
     def _replaced(self, event: CallReplaced) -> Iterator[Line]:
         what = f"{event.instead} {arguments(event.arguments, SHOWN_CALL)}" if event.instead else "an answer"
-        yield line(
-            f"{INDENT}⇄ replaced ({one_line(event.by, 40)}): {one_line(what, 80)} in place of {one_line(event.tool, 40)}",
-            "warn",
-        )
+        by, asked = one_line(event.by, 40), one_line(event.tool, 40)
+        yield line(f"{INDENT}⇄ replaced ({by}): {one_line(what, 80)} in place of {asked}", "warn")
 
     def _started(self, event: CallStarted) -> Iterator[Line]:
         shown = self._calls.get(event.call_id)
