@@ -249,7 +249,7 @@ async def test_a_judge_that_fails_has_said_nothing(how: str) -> None:
         return "yes"  # type: ignore[return-value]
 
     guide = Guide(judge=judge, judge_seconds=2.0)
-    model = scripted(*[call(("look", {"what": f"weather {n}"})) for n in range(4)], say("done"))
+    model = scripted(*[call(("look", {"what": f"weather {n}"})) for n in range(7)], say("done"))
     outcome, events = await perform(Agent(model, [look], guide=guide), TASK)
     assert (outcome.answer, nudges(events)) == ("done", [])
     errors = [event.error for event in of(events, DetectorFailed)]

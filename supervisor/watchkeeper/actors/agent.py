@@ -103,10 +103,10 @@ class AgentActor:
         """Work until there is an answer or an end. Nothing is lost on cancellation: all that counts is in the log."""
         self._allowance.price = await self._prices.of(self._agent.model)
         while True:
+            await self._ask_judge()
             await self._run.gate()
             # The one barrier: all facts so far are judged before the next turn begins.
             await self._log.passed("watchdog", self._log.n)
-            await self._ask_judge()
             tools_off = self._prepare()
             if isinstance(tools_off, End):
                 return tools_off
@@ -259,7 +259,7 @@ class AgentActor:
         except TimeoutError:
             error = f"it said nothing within {guide.judge_seconds:g} s"
         except Exception as failure:
-            error = f"{type(failure).__name__}: {failure}"[:500]
+            error = f"{type(failure).__name__}: {failure}"
         self._conduct.judged(drifts, error)
 
     # -- ask ---------------------------------------------------------------------------------------------------------

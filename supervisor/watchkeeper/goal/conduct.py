@@ -45,6 +45,8 @@ class Conduct:
         alert, force = profile.thought_alert, profile.thought_force
         self._thoughts = Stagnation(agent.guide.alike) if (alert, force) != (None, None) else None
         self._direction: Direction | None = None
+        self._asks = agent.guide.judge is not None
+        """Whether there is a judge, and none that has failed."""
         self._later = ""
         """The user's last word after the task."""
         said = run.history.messages() if profile.drift is not None else ()
@@ -157,15 +159,16 @@ class Conduct:
     def question(self) -> Course | None:
         """What to ask the judge now, if there is one and it is due."""
         direction, at = self._direction, self._drift
-        if self._guide.judge is None or direction is None or at is None or direction.turns < at:
+        if not self._asks or direction is None or at is None or direction.turns < at:
             return None
         direction.turns = 0
         return Course(self._run.task[:LOOKED_AT], self._run.step, tuple(direction.said)[-at:])
 
     def judged(self, drifts: object, error: str | None = None) -> None:
-        """Take the judge's word. ``error``: why it has said nothing."""
+        """Take the judge's word. ``error``: why it has said nothing; it is not asked again then."""
         if error is not None:
-            self._run.log.append(DetectorFailed, detector="guide.judge", error=error)
+            self._asks = False
+            self._note_failure("judge", error)
         elif drifts is True and self._direction is not None and self._drift is not None:
             self._drifted("a judge says so", self._drift, self._run.log.n, self._run.log.n)
 
@@ -191,7 +194,11 @@ class Conduct:
         """A host's function has raised: its place is taken by ours, and the run goes on."""
         if what == "words":
             self._direction = Direction(words_of, (*self._earlier, self._run.task, self._later))
-        self._run.log.append(DetectorFailed, detector=f"guide.{what}", error=f"{type(error).__name__}: {error}"[:500])
+        self._note_failure(what, f"{type(error).__name__}: {error}")
+
+    def _note_failure(self, what: str, error: str) -> None:
+        log = self._run.log
+        log.append(DetectorFailed, detector=f"guide.{what}", error=log.redaction.within(error, 500))
 
 
 def ending_in(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:

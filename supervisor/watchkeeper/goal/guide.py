@@ -33,7 +33,7 @@ class Guide(msgspec.Struct, frozen=True, kw_only=True):
     - ``words``: the words of a text that say what it is about; an agent drifts when it has none of its goal's.
     - ``alike``: whether two thoughts are near-equal; None: by shingles of their words. One that raises counts as no.
     - ``judge``: is asked every so many turns (``Profile.drift``) whether the agent has drifted, beside the words, for
-      at most ``judge_seconds``. One that fails or is too late has said nothing: then the words alone count.
+      at most ``judge_seconds``. One that fails or is too late is not asked again: the words alone count from then on.
 
     Raises :class:`ConfigurationError` for what cannot work.
     """
