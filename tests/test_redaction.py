@@ -156,9 +156,9 @@ def test_it_is_idempotent_and_its_own_mark_is_no_secret() -> None:
 def test_long_texts_take_time_in_proportion() -> None:
     for begins in {pattern.begins for pattern in PATTERNS} | {"eyJ.", "?key=", "&secret=", "://a:", "sk-", "Bearer a"}:
         text = begins * (200_000 // len(begins))
-        began = time.perf_counter()
+        began = time.thread_time()
         BY_PATTERN.text(text)
-        assert time.perf_counter() - began < 2
+        assert time.thread_time() - began < 2
 
 
 # -- whole messages ---------------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ import msgspec
 from . import arguments, outputs
 from .budget import Budget, Hold, Short
 from .fingerprint import call_key, loop_key
+from .fitting import Problem
 from .guards.guard import Ask, CallGuard, Proposal, Refuse, Replace, Reuse, Wait
 from .messages import Call, Kind, Result
 from .naming import resolve
-from .redaction import NOTHING_SECRET, Redaction
+from .redaction import HELD, NOTHING_SECRET, Redaction
 from .tools import WRITES, Effect, Tool
 from .wording import Told, Wording
 
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from .locks import Grip
     from .threads import Job
 
-
+SHOWN_ARGUMENTS = 2000
+"""Characters of the canonical arguments in a ``CallEnded``."""
+LOOKED_THROUGH = SHOWN_ARGUMENTS + HELD
+"""Characters of them that are redacted before they are cut."""
 MOST_REPLACED = 3
 """Times in a row that another call takes the place of one."""
-SHOWN_ARGUMENTS = 2000
-"""Characters of the arguments of such a call that its fact shows; NOTED_ARGUMENTS: that the model is shown."""
-NOTED_ARGUMENTS = 300
 
 
 class Replacement(NamedTuple):
@@ -44,7 +45,7 @@ class Slot(Proposal):
 
     __slots__ = (
         "arguments", "coroutine", "deadline", "dependents", "grip", "hold", "job", "lost", "not_before", "note",
-        "repaired", "replacements", "settled", "sharers", "started", "waits",
+        "repaired", "replacements", "settled", "sharers", "shown", "started", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -57,9 +58,12 @@ class Slot(Proposal):
         turn: int,
         t: float,
         identity: str = "",
+        shown: str = "",
     ) -> None:
         super().__init__(call.id, tool, parsed.values, key, effect, turn, call.slot, t, identity)
         self.arguments = parsed.canonical
+        self.shown = shown
+        """The beginning of the canonical arguments, without secrets."""
         self.repaired = parsed.repaired
         self.replacements: tuple[Replacement, ...] = ()
         """How it came to stand here, if it is not what the model asked for."""
@@ -122,20 +126,25 @@ class Admission:
         self._writers_alone = writers_alone
         self._redaction = redaction
 
-    def consider(self, call: Call, turn: int, t: float, *, tools_off: bool) -> tuple[Slot | None, Result | None]:
+    def consider(
+        self, call: Call, turn: int, t: float, *, tools_off: bool, shown: Call | None = None
+    ) -> tuple[Slot | None, Result | None]:
         """The call as a slot, its result if it is not to run, or both. Never raises, whatever guards and tools do.
 
-        A slot without a result is admitted: its call is counted in the budget, and its cost is held.
+        A slot without a result is admitted: its call is counted in the budget, and its cost is held. ``shown``: the
+        call without secrets, if it has any.
         """
+        shown = shown or call
         if tools_off:
-            return None, _result(call, call.tool[:80], "refused", self._wording.tools_off(call.tool[:80]), "tools_off")
+            name = shown.tool[:80]
+            return None, _result(call, name, "refused", self._wording.tools_off(name), "tools_off")
         tool = resolve(call.tool, self._tools)
         if tool is None:
-            told = self._wording.unknown_tool(call.tool, self._tools.keys())
-            return None, _result(call, call.tool[:80], "refused", told, "unknown_tool")
+            told = self._wording.unknown_tool(shown.tool, self._tools.keys())
+            return None, _result(call, shown.tool[:80], "refused", told, "unknown_tool")
         parsed = arguments.parse(tool, call.arguments)
         if isinstance(parsed, arguments.BadArguments):
-            told = self._wording.bad_arguments(tool.name, parsed, _parameters(tool))
+            told = self._wording.bad_arguments(tool.name, _shown(parsed, tool, call, shown), _parameters(tool))
             return None, _result(call, tool.name, "refused", told, "bad_arguments", by="arguments")
         slot = self._slot(call, tool, parsed, turn, t)
         decided = self._ask_guards(call, slot)
@@ -151,8 +160,12 @@ class Admission:
         identity = key = call_key(tool.name, parsed.canonical)
         if tool.loop_key is not None:
             key = loop_key(tool, parsed.values, key)
-        key = self._redaction.text(key)  # as the log has it: what is blocked is compared with that
-        return Slot(call, tool, parsed, key, tool.effect_of(parsed.values), turn, t, identity)
+        begin = parsed.canonical[:LOOKED_THROUGH].decode("utf-8", "replace")
+        clean = self._redaction.text(begin)
+        if clean is not begin or key is not identity:
+            key = self._redaction.text(key)  # as the log has it: what is blocked is compared with that
+        effect = tool.effect_of(parsed.values)
+        return Slot(call, tool, parsed, key, effect, turn, t, identity, clean[:SHOWN_ARGUMENTS])
 
     def _replace(self, call: Call, slot: Slot, decided: _Chosen) -> tuple[Slot, Result | None]:
         """Put other calls in the place of a call until one stays, and the guards have decided on that."""
@@ -173,8 +186,8 @@ class Admission:
                 why = "what it put in the place of the call was replaced in turn, again and again"
                 return slot, self._guard_failed(call, slot.tool.name, decided.guard, why)
             stood.add(other.identity)
-            written = self._redaction.within(other.arguments.decode("utf-8", "replace"), SHOWN_ARGUMENTS)
-            self._stand_in(other, slot, asked, Replacement(by, slot.tool.name, other.tool.name, written, chosen.why))
+            stands_in = Replacement(by, slot.tool.name, other.tool.name, other.shown, chosen.why)
+            self._stand_in(other, slot, asked, stands_in)
             slot = other
             following = self._ask_guards(call, slot)
             if not isinstance(following, _Chosen):
@@ -196,8 +209,8 @@ class Admission:
 
     def _stand_in(self, slot: Slot, before: Slot, asked: str, replacement: Replacement) -> None:
         slot.replacements = (*before.replacements, replacement)
-        shown = self._redaction.within(replacement.arguments, NOTED_ARGUMENTS)
-        slot.note = self._wording.replaced(asked, replacement.instead, shown, replacement.why)
+        note = self._wording.replaced(asked, replacement.instead, replacement.arguments, replacement.why)
+        slot.note = self._redaction.text(note)
 
     def _counts(self, tool: str) -> dict[str, float]:
         """What a call is counted in; by tool only where there is a limit, which never comes later."""
@@ -279,6 +292,16 @@ def _is_sound(replace: Replace) -> bool:
         and isinstance(replace.arguments, Mapping)
         and isinstance(replace.productive, bool)
     )
+
+
+def _shown(bad: arguments.BadArguments, tool: Tool, call: Call, shown: Call) -> arguments.BadArguments:
+    """What is wrong with arguments, as far as it may be said: of those without secrets."""
+    if shown.arguments == call.arguments:
+        return bad
+    again = arguments.parse(tool, shown.arguments)
+    if isinstance(again, arguments.BadArguments):
+        return again
+    return arguments.BadArguments((Problem("", "they do not fit"),), shown.arguments[: arguments.MAX_ECHO])
 
 
 def _parameters(tool: Tool) -> str:
