@@ -8,9 +8,22 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import anyio
+import msgspec
 
 from watchkeeper import Agent, Event, Outcome, Run, Supervisor
+from watchkeeper.profiles import PROFILES, Profile
 from watchkeeper.testing import ScriptedModel, VirtualSeams
+
+BARE: Profile = msgspec.structs.replace(
+    PROFILES["default"],
+    goal_rules=False,
+    status_line=False,
+    restate_goal=None,
+    drift=None,
+    thought_alert=None,
+    thought_force=None,
+)
+"""The default profile without what is said of goal and thought: requests hold what the test says, and nothing else."""
 
 E = TypeVar("E", bound=Event)
 

@@ -18,11 +18,9 @@ from watchkeeper.messages import (
     ModelRequested,
     ModelStreamed,
     PushedBack,
-    Reminded,
     RunEnded,
     Settled,
     Stopped,
-    TurnStarted,
 )
 from watchkeeper.model import Chunk, Request, TextDelta
 from watchkeeper.profiles import PROFILES
@@ -85,7 +83,7 @@ async def test_a_chant_is_cut_within_200_tokens_sent_back_and_forgotten() -> Non
     assert [push.by for push in pushed] == ["chant"]
     said = [message.content for message in model.requests[-1].messages]
     assert not any("I am done." in content for content in said)
-    assert said[-1].endswith(pushed[0].text)
+    assert pushed[0].text in said[-1]
     assert of(events, Stopped) == []
 
 
@@ -206,36 +204,3 @@ async def test_the_connection_is_closed_at_once() -> None:
     outcome, _ = await perform(Agent(Endless(()), [look]))
     assert (outcome.answer, left) == ("done", [1, 2])
     assert outcome.seconds < 200 * 0.01
-
-
-# -- thinking the same ------------------------------------------------------------------------------------------------
-
-THOUGHT = (
-    "I still do not see why the value is wrong, so let me look once more at the place where it is computed first. "
-)
-
-
-async def test_a_profile_that_tells_and_forces_who_thinks_the_same() -> None:
-    profile = msgspec.structs.replace(PROFILES["default"], thought_alert=2, thought_force=3)
-    steps = [call(("look", {"what": str(n)}), text=THOUGHT) for n in range(3)]
-    model = scripted(*steps, say("This is all that I know."))
-    outcome, events = await perform(Agent(model, [look], profile=profile))
-    assert (outcome.status, outcome.answer, outcome.forced) == ("completed", "This is all that I know.", True)
-    assert [(event.about, event.turn) for event in of(events, Reminded)] == [("thoughts", 2), ("finish_thoughts", 3)]
-    assert [event.tools_on for event in of(events, TurnStarted)] == [True, True, True, False]
-
-
-async def test_a_model_that_will_not_answer_even_then_is_stopped() -> None:
-    profile = msgspec.structs.replace(PROFILES["default"], thought_alert=2, thought_force=3)
-    model = ScriptedModel(lambda request, n: call(("look", {"what": str(n)}), text=THOUGHT))
-    outcome, _ = await perform(Agent(model, [look], profile=profile, limits=Limits(finish_turns=2)))
-    assert (outcome.status, outcome.reason) == ("stopped", "thoughts")
-    assert "thinking the same" in outcome.message
-
-
-async def test_thoughts_that_differ_are_left_alone() -> None:
-    profile = msgspec.structs.replace(PROFILES["default"], thought_alert=2, thought_force=3)
-    steps = [call(("look", {"what": str(n)}), text=f"{THOUGHT * (n % 2)}{'abcdefg'[n] * 9} " * 9) for n in range(7)]
-    outcome, events = await perform(Agent(scripted(*steps, say("done")), [look], profile=profile))
-    assert (outcome.answer, outcome.forced) == ("done", False)
-    assert of(events, Reminded) == []

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from support import cancelled_error, facts, of, scripted, supervised
+from support import BARE, cancelled_error, facts, of, scripted, supervised
 from watchkeeper import Agent, Limits, Run, RunEndedError, tool, writes
 from watchkeeper.messages import (
     CallEnded,
@@ -386,7 +386,8 @@ async def test_continue_after_a_cancel() -> None:
         first.cancel()
         outcome = await first.wait()
         model = scripted(say("resumed"))
-        second = await supervisor.start(Agent(model, [quick, hang]), "Go on.", history=outcome.history)
+        again = Agent(model, [quick, hang], profile=BARE)
+        second = await supervisor.start(again, "Go on.", history=outcome.history)
         assert (await second.wait()).answer == "resumed"
     asked = model.requests[0]
     assert [message.role for message in asked.messages] == ["user", "assistant", "tool", "tool", "user"]

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from support import of, perform
+from support import BARE, of, perform
 from watchkeeper import Agent, Budget, Event, Limits, Price, tool
 from watchkeeper.messages import CallEnded, Overrun, Reminded, TurnStarted, Usage
 from watchkeeper.model import Request
@@ -110,7 +110,7 @@ async def test_long_requests_leave_room_for_the_last_answer(dimension: str) -> N
         )
 
     amount = {"tokens": 14_000, "input_tokens": 14_000, "money": 14.0}[dimension]
-    agent = Agent(ScriptedModel(script), [look], limits=Limits(**FAR | {dimension: amount}))
+    agent = Agent(ScriptedModel(script), [look], profile=BARE, limits=Limits(**FAR | {dimension: amount}))
     outcome, events = await perform(agent, prices=PRICES)
     assert (outcome.status, outcome.answer, outcome.forced) == ("completed", "So far so good.", True)
     assert reminders(events)[-1] == f"finish_{dimension}"

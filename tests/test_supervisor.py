@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from support import facts, of, perform, scripted, supervised
+from support import BARE, facts, of, perform, scripted, supervised
 from watchkeeper import (
     Agent,
     Budget,
@@ -89,7 +89,7 @@ async def test_a_pause_has_a_deadline() -> None:
 async def test_steer_is_read_before_the_next_turn_and_keeps_an_answer_from_ending_the_run() -> None:
     model = scripted(call(("look", {})), say("first answer", delay=5), say("second answer"))
     async with supervised() as supervisor:
-        run = await supervisor.start(Agent(model, [look]), "task")
+        run = await supervisor.start(Agent(model, [look], profile=BARE), "task")
         await anyio.sleep(1)
         run.steer("And look at the other one.")
         outcome = await run.wait()

@@ -20,6 +20,7 @@ _HOMES = {
     "Effect": "tools",
     "Event": "messages",
     "Finding": "messages",
+    "Guide": "goal.guide",
     "Limits": "profiles",
     "Message": "messages",
     "Model": "model",
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from .errors import ToolError as ToolError
     from .errors import Transient as Transient
     from .errors import WatchkeeperError as WatchkeeperError
+    from .goal.guide import Guide as Guide
     from .guards.rule import Rule as Rule
     from .messages import Call as Call
     from .messages import Event as Event

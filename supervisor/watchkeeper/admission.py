@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from . import arguments
+from . import arguments, outputs
 from .budget import Budget, Hold, Short
 from .fingerprint import call_key, loop_key
 from .fitting import Problem
-from .guards.guard import Ask, CallGuard, Note, Proposal, Refuse, Reuse, Wait
+from .guards.guard import Ask, CallGuard, Note, Proposal, Refuse, Replace, Reuse, Wait
 from .messages import Call, Kind, Result
 from .naming import resolve
 from .redaction import HELD, NOTHING_SECRET, Redaction
@@ -28,14 +28,26 @@ SHOWN_ARGUMENTS = 2000
 """Characters of the canonical arguments in a ``CallEnded``."""
 LOOKED_THROUGH = SHOWN_ARGUMENTS + HELD
 """Characters of them that are redacted before they are cut."""
+MOST_REPLACED = 3
+"""Times in a row that another call takes the place of one."""
+
+
+class Replacement(NamedTuple):
+    """A call that took the place of another, or an answer that did: without ``instead`` nothing is run."""
+
+    by: str
+    tool: str
+    instead: str
+    arguments: str
+    why: str
 
 
 class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
     __slots__ = (
-        "arguments", "asked", "coroutine", "deadline", "dependents", "execution", "grip", "hold", "job", "lost",
-        "not_before", "note", "repaired", "settled", "sharers", "shown", "started", "waits",
+        "arguments", "asked", "coroutine", "deadline", "dependents", "execution", "grip", "heading", "hold", "job",
+        "lost", "not_before", "note", "repaired", "replacements", "settled", "sharers", "shown", "started", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +67,10 @@ class Slot(Proposal):
         self.shown = shown
         """The beginning of the canonical arguments, without secrets."""
         self.repaired = parsed.repaired
+        self.replacements: tuple[Replacement, ...] = ()
+        """How it came to stand here, if it is not what the model asked for."""
+        self.heading = ""
+        """What the model is told of that."""
         self.not_before = 0.0
         self.started: float | None = None
         self.deadline: float | None = None
@@ -85,6 +101,13 @@ class Slot(Proposal):
             return msgspec.structs.asdict(msgspec.json.decode(self.arguments, type=self.tool.arguments_type))
         except (ValueError, TypeError):  # types that JSON does not bring back: as they are
             return self.values
+
+
+class _Chosen(NamedTuple):
+    """A guard's decision to replace a call."""
+
+    guard: CallGuard
+    replace: Replace
 
 
 class Admission:
@@ -133,6 +156,17 @@ class Admission:
         if isinstance(parsed, arguments.BadArguments):
             told = self._wording.bad_arguments(tool.name, _shown(parsed, tool, call, shown), _parameters(tool))
             return None, _result(call, tool.name, "refused", told, "bad_arguments", by="arguments")
+        slot = self._slot(call, tool, parsed, turn, t)
+        decided = self._ask_guards(call, slot)
+        if isinstance(decided, _Chosen):
+            slot, result = self._replace(call, slot, decided)
+        else:
+            result = decided
+        if self._writers_alone and slot.effect.writes:
+            slot.effect = WRITES
+        return slot, result or self._charge(call, slot)
+
+    def _slot(self, call: Call, tool: Tool, parsed: arguments.Parsed, turn: int, t: float) -> Slot:
         identity = key = call_key(tool.name, parsed.canonical)
         if tool.loop_key is not None:
             key = loop_key(tool, parsed.values, key)
@@ -141,11 +175,52 @@ class Admission:
         if clean is not begin or key is not identity:
             key = self._redaction.text(key)  # as the log has it: what is blocked is compared with that
         effect = tool.effect_of(parsed.values)
-        slot = Slot(call, tool, parsed, key, effect, turn, t, identity, clean[:SHOWN_ARGUMENTS])
-        result = self._ask_guards(call, slot)
-        if self._writers_alone and effect.writes:
-            slot.effect = WRITES
-        return slot, result or self._charge(call, slot)
+        return Slot(call, tool, parsed, key, effect, turn, t, identity, clean[:SHOWN_ARGUMENTS])
+
+    def _replace(self, call: Call, slot: Slot, decided: _Chosen) -> tuple[Slot, Result | None]:
+        """Put other calls in the place of a call until one stays, and the guards have decided on that."""
+        stood, asked = {slot.identity}, slot.tool.name
+        while True:
+            by, chosen = decided.guard.name, decided.replace
+            if chosen.answer is not None and not chosen.tool:
+                answer = outputs.render(chosen.answer, slot.tool.max_output, self._redaction)
+                self._stand_in(slot, slot, asked, Replacement(by, slot.tool.name, "", "", chosen.why))
+                result = Result(
+                    call.id, slot.tool.name, "finished", answer.content, chosen.productive, by=by, cut=answer.cut
+                )
+                return slot, result
+            other = self._other(call, slot, chosen)
+            if isinstance(other, str):
+                return slot, self._guard_failed(call, slot.tool.name, decided.guard, other)
+            if other.identity in stood or len(slot.replacements) == MOST_REPLACED:
+                why = "what it put in the place of the call was replaced in turn, again and again"
+                return slot, self._guard_failed(call, slot.tool.name, decided.guard, why)
+            stood.add(other.identity)
+            stands_in = Replacement(by, slot.tool.name, other.tool.name, other.shown, chosen.why)
+            self._stand_in(other, slot, asked, stands_in)
+            slot = other
+            following = self._ask_guards(call, slot)
+            if not isinstance(following, _Chosen):
+                return slot, following
+            decided = following
+
+    def _other(self, call: Call, slot: Slot, chosen: Replace) -> Slot | str:
+        """The call that takes the place of a slot's; or why it cannot."""
+        tool = self._tools.get(chosen.tool)
+        if chosen.answer is not None or tool is None:
+            return f"it put {chosen.tool[:80]!r} in the place of the call, which is no tool of this agent"
+        try:
+            parsed = arguments.parse(tool, msgspec.json.encode(dict(chosen.arguments)).decode())
+        except Exception as error:  # whatever a guard puts into them
+            return f"the arguments that it gave {tool.name} cannot be written ({type(error).__name__})"
+        if isinstance(parsed, arguments.BadArguments):
+            return f"the arguments that it gave {tool.name} do not fit"
+        return self._slot(call, tool, parsed, slot.turn, slot.t)
+
+    def _stand_in(self, slot: Slot, before: Slot, asked: str, replacement: Replacement) -> None:
+        slot.replacements = (*before.replacements, replacement)
+        heading = self._wording.replaced(asked, replacement.instead, replacement.arguments, replacement.why)
+        slot.heading = self._redaction.text(heading)
 
     def _counts(self, tool: str) -> dict[str, float]:
         """What a call is counted in; by tool only where there is a limit, which never comes later."""
@@ -183,7 +258,7 @@ class Admission:
         slot.asked.seat = seat
         return None
 
-    def _ask_guards(self, call: Call, slot: Slot) -> Result | None:
+    def _ask_guards(self, call: Call, slot: Slot) -> Result | _Chosen | None:
         tool = slot.tool.name
         asking: list[tuple[str, Ask]] = []
         for guard in self._guards:
@@ -212,6 +287,8 @@ class Admission:
                 )
             elif isinstance(decision, Refuse):
                 return Result(call.id, tool, decision.kind, decision.message, error=decision.error, by=guard.name)
+            elif isinstance(decision, Replace) and _is_sound(decision):
+                return _Chosen(guard, decision)
             else:
                 return self._guard_failed(call, tool, guard, f"it answered with a {type(decision).__name__}")
         return self._approval(call, slot, asking) if asking else None
@@ -238,6 +315,15 @@ class Admission:
 
 def _result(call: Call, tool: str, kind: Kind, told: Told, error: str, by: str | None = None) -> Result:
     return Result(call.id, tool, kind, told.text, error=error, by=by or error)
+
+
+def _is_sound(replace: Replace) -> bool:
+    """Whether it is what its types say: a guard may be anybody's."""
+    return (
+        all(isinstance(text, str) for text in (replace.tool, replace.why, replace.answer or ""))
+        and isinstance(replace.arguments, Mapping)
+        and isinstance(replace.productive, bool)
+    )
 
 
 def _shown(bad: arguments.BadArguments, tool: Tool, call: Call, shown: Call) -> arguments.BadArguments:

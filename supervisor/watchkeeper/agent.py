@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from .current import current_call
 from .errors import ConfigurationError, SpawnRefused
+from .goal.guide import Guide
 from .guards.policy import PolicyFunction
 from .guards.rule import Compiled, Rule, check
 from .model import Model
@@ -26,6 +27,7 @@ class Agent:
     - ``required``: names of tools that must all have succeeded, and found something, before an answer counts;
       ``required_any``: one of these must have. ``fresh``: those of them that must have run after the last write.
     - ``profile``: a name or a :class:`Profile`; ``limits`` replaces the profile's limits.
+    - ``guide``: what it is told of its goal and how it is seen that it loses it, as far as that is code.
     - ``policy``: a function that allows, denies or asks, call by call, beside the profile's rules; deny wins.
     - ``tool_choice``: ``auto``, ``required`` (until the first call), or a tool's name.
 
@@ -46,6 +48,7 @@ class Agent:
         profile: str | Profile = "default",
         limits: Limits | None = None,
         policy: PolicyFunction | None = None,
+        guide: Guide = Guide(),  # noqa: B008
         tool_choice: str = "auto",
         parallel: bool = True,
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008
@@ -60,11 +63,13 @@ class Agent:
         self.profile = profile_named(profile)
         self.limits = limits or self.profile.limits
         self.policy = policy
+        self.guide = guide
         self.tool_choice = tool_choice
         self.parallel = parallel
         self.retry = retry
         _check_limits(self.limits)
         _check_policy(name, policy, self.profile.guard_seconds)
+        _check_counts(self.profile)
         check(self.profile.rules, self.tools.values())
         if tool_choice not in ("auto", "none", "required") and tool_choice not in self.tools:
             raise ConfigurationError(
@@ -170,3 +175,18 @@ def _check_limits(limits: Limits) -> None:
     for name, value in given.items():
         if value is not None and not value >= 0:
             raise ConfigurationError(f"limits: {name} must be 0 or more, or None for no limit; not {value}")
+
+
+def _check_counts(profile: Profile) -> None:
+    least = {"restate_goal": 1, "drift": 1, "thought_alert": 2, "thought_force": 2}
+    for name, count in least.items():
+        value = getattr(profile, name)
+        if value is not None and not value >= count:
+            raise ConfigurationError(
+                f"profile {profile.name!r}: {name} must be at least {count}, or None for never; not {value}"
+            )
+    alert, force = profile.thought_alert, profile.thought_force
+    if alert is not None and force is not None and force < alert:
+        raise ConfigurationError(
+            f"profile {profile.name!r}: thought_force ({force}) must not come before thought_alert ({alert})"
+        )

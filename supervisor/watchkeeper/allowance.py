@@ -45,6 +45,7 @@ class Allowance:
         self._budget = budget
         self._reply_tokens = reply_tokens
         limited = dict.fromkeys(name for one in budget.path for name in one.limits)
+        self._all = tuple(name for name in limited if name != "turns")
         self._limited = tuple(name for name in limited if not _is_counted(name) or (budget.limit(name) or 0) > FEW)
 
     @property
@@ -95,6 +96,13 @@ class Allowance:
             yield Use(name, self._budget.share(name), max(self._budget.left(name) or 0.0, 0.0))
         for time in times:
             yield Use(time.reason, time.share, time.left)
+
+    def rest(self, times: Sequence[Timed]) -> Iterator[Use]:
+        """How each limited dimension stands, save for turns."""
+        for name in self._all:
+            yield Use(name, self._budget.share(name), max(self._budget.left(name) or 0.0, 0.0))
+        for time in times:
+            yield Use(time.reason, time.share, max(time.left, 0.0))
 
     def _rooms(self, read: int) -> Iterator[tuple[str, float]]:
         """How long the reply may be, by each dimension that limits it."""

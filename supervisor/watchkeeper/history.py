@@ -54,15 +54,23 @@ class History:
         """The conversation as a model reads it: the output of tools is marked as such, and imitates no mark of ours."""
         return tuple(self._view)
 
-    def _marked(self, message: Message) -> Message:
+    def _marked(self, message: Message, heading: str = "", ran: str = "") -> Message:
+        """``heading``: what stands above the output, of the tool that ``ran`` in place of another."""
         if self._label is None:
             return message
-        tool = message.tool or ""
+        tool = ran or message.tool or ""
         label = self._labels.get(tool)
         if label is None:
             label = self._labels[tool] = self._label(tool) + "\n"
-        content = message.content if MARK not in message.content else message.content.replace(MARK, UNMARKED)
-        return Message("tool", label + content, (), message.call_id, tool)
+        content = message.content[len(heading) :] if heading else message.content
+        if MARK in content:
+            content = content.replace(MARK, UNMARKED)
+        return Message("tool", heading + label + content, (), message.call_id, message.tool or "")
+
+    @property
+    def user_last(self) -> bool:
+        """Whether the last word is the user's."""
+        return bool(self._messages) and self._messages[-1].role == "user" and self._messages[-1].mark is None
 
     def open_calls(self) -> list[Call]:
         """Calls that have no result yet."""
@@ -94,10 +102,13 @@ class History:
         place = self._open.pop(result.call_id, None)
         if place is None:
             return
+        heading = f"{result.heading}\n" if result.heading else ""
         tool = self._messages[place].tool
-        message = Message("tool", result.content, (), result.call_id, tool)
-        seen = self._marked(message) if result.by is None and result.kind in OF_TOOLS else message
-        if result.note:  # a word of ours below the output of a tool
+        message = Message("tool", heading + result.content, (), result.call_id, tool)
+        seen = message
+        if result.by is None and result.kind in OF_TOOLS:
+            seen = self._marked(message, heading, result.tool if heading else "")
+        if result.note:
             note = f"\n{MARK} {result.note}"
             message = Message("tool", message.content + note, (), result.call_id, tool)
             seen = Message("tool", seen.content + note, (), result.call_id, tool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .messages import CallAdmitted, CallEnded, CallProposed, CallRecord, CallStarted, Event, Result
+from .messages import CallAdmitted, CallEnded, CallProposed, CallRecord, CallReplaced, CallStarted, Event, Result
 
 
 class Entry:
@@ -15,6 +15,7 @@ class Entry:
         "call_id",
         "ended",
         "frame",
+        "instead",
         "key",
         "kind",
         "productive",
@@ -42,6 +43,7 @@ class Entry:
         self.wait = 0.0
         self.ran = 0.0
         self.frame: str | None = None
+        self.instead = ""
 
     def record(self) -> CallRecord:
         return CallRecord(
@@ -55,6 +57,7 @@ class Entry:
             productive=self.productive,
             wrote=self.writes and self.started > 0,
             frame=self.frame,
+            instead=self.instead,
         )
 
 
@@ -72,6 +75,7 @@ class Ledger:
         self.folds: dict[type[Event], Callable[[Any], None]] = {
             CallProposed: self._proposed,
             CallAdmitted: self._admitted,
+            CallReplaced: self._replaced,
             CallStarted: self._started,
             CallEnded: self._ended,
         }
@@ -84,6 +88,9 @@ class Ledger:
         entry = self.open[event.call_id]
         entry.key = event.key
         entry.writes = bool(event.writes)
+
+    def _replaced(self, event: CallReplaced) -> None:
+        self.open[event.call_id].instead = event.instead
 
     def _started(self, event: CallStarted) -> None:
         entry = self.open[event.call_id]

@@ -27,8 +27,9 @@ Status = Literal["completed", "stopped", "cancelled", "failed", "handed_over"]
 Mode = Literal["after_turn", "now", "kill"]
 Action = Literal["nudge", "block", "pause", "stop"]
 Channel = Literal["content", "reasoning", "arguments"]
-Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push", "tell"]
-"""What a guard would do: ``push`` sends an answer back to the model, ``tell`` adds a word to a result."""
+Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push", "tell", "replace"]
+"""What a guard would do: ``push`` sends an answer back to the model, ``tell`` adds a word to a result, ``replace`` puts
+another call in its place."""
 How = Literal["once", "run", "always", "denied", "timed_out", "cancelled"]
 """What became of a call that needed approval. The first three permit it: this call, such calls in this run, such calls
 in later runs of the agent too. ``timed_out``: nobody spoke in time, which is a no."""
@@ -61,6 +62,9 @@ class Result(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Characters of the output that were cut."""
     note: str = ""
     """A word of ours that the model reads below the content."""
+    heading: str = ""
+    """What the model reads above the content: that this is the result of another call, which was run in its place.
+    ``tool`` is then that of the other one."""
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -137,6 +141,8 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     wrote: bool = False
     frame: str | None = None
     """For an abandoned call: where it was when it was given up."""
+    instead: str = ""
+    """The tool that was called in its place, by a guard's decision."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,7 +151,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``reason`` is machine-readable: ``answer``; for ``stopped`` one of ``turns``, ``calls``, ``time``, ``working_time``,
     ``tokens``, ``input_tokens``, ``output_tokens``, ``money``, ``unpriced``, ``overrun``, ``loop``, ``tool_failing``,
     ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``empty``, ``length``, ``filtered``, ``volume``,
-    ``thoughts``, ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``, ``crash``; for
+    ``stagnation``, ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``, ``crash``; for
     ``cancelled`` whatever the caller gave.
     """
 
@@ -247,6 +253,8 @@ class ModelRequested(Event, frozen=True, gc=False, tag="model_requested"):
     input_estimate: int = 0
     max_tokens: int | None = None
     tool_choice: str = "auto"
+    told: str = ""
+    """What stood at its end and is not part of the conversation: the status line, behind the goal where it was due."""
 
 
 class ModelFirstChunk(Event, frozen=True, gc=False, tag="model_first_chunk"):
@@ -309,6 +317,20 @@ class CallAdmitted(Event, frozen=True, gc=False, tag="call_admitted"):
     waits_for: tuple[int, ...] = ()
     """Slots of this turn that must end first."""
     repaired: bool = False
+
+
+class CallReplaced(Event, frozen=True, gc=False, tag="call_replaced"):
+    """A guard has put another call in the place of this one, or an answer: what follows under its id is of that."""
+
+    call_id: str
+    by: str
+    tool: str
+    """The tool that was asked for, or that stood in its place until now."""
+    instead: str = ""
+    """The tool that is called in its place; empty: nothing is run."""
+    arguments: str = ""
+    """The canonical arguments of that call (bounded)."""
+    why: str = ""
 
 
 class CallStarted(Event, frozen=True, gc=False, tag="call_started"):
@@ -539,6 +561,7 @@ AnyEvent = (
     | ModelFailed
     | CallProposed
     | CallAdmitted
+    | CallReplaced
     | CallStarted
     | CallEnded
     | ApprovalRequested

@@ -126,10 +126,20 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     finish_at: float = 0.9
     """Share of a budget at which tools go off and the answer is asked for; 1.0: a plain stop at the limit."""
     on_limit: Literal["stop", "hand_over"] = "stop"
-    thought_alert: int | None = None
-    """Near-equal thoughts (long texts before calls) in a row at which the model is told, earlier than the watchdog."""
-    thought_force: int | None = None
-    """Such thoughts in a row at which tools go off and the answer is asked for."""
+    goal_rules: bool = True
+    """The system prompt ends with a short section that states the rules of a run."""
+    status_line: bool = True
+    """Each request ends with one line: which turn it is, what is left of each budget, what is missing."""
+    restate_goal: int | None = 5
+    """Every so many turns the goal is said again before that line; 1: in each; None: never."""
+    drift: int | None = 3
+    """Turns in a row without a word of the goal or the current step, in thoughts and calls, at which the model is told
+    the goal; None: never."""
+    thought_alert: int | None = 2
+    """Near-equal thoughts before calls, in a row, at which the model is told; None: not at all."""
+    thought_force: int | None = 3
+    """Such thoughts at which the calls of that reply are not run and the model has to decide; one more stops the run
+    (reason ``stagnation``). None: never."""
 
 
 PROFILES: dict[str, Profile] = {
@@ -159,8 +169,6 @@ PROFILES: dict[str, Profile] = {
             interval=5.0,
             deny=("run_command", "delete_file"),
             remind_at=0.7,
-            thought_alert=2,
-            thought_force=3,
         ),
         Profile(
             name="safe-runner",

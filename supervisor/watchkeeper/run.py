@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -51,6 +51,7 @@ from .states import State
 from .stopwatch import Stopwatch, Timed
 from .threadsafe import FromThreads, check_cancel, check_pause, check_steer
 from .tools import Tool
+from .wording import Told
 
 if TYPE_CHECKING:
     from .actors.agent import AgentActor
@@ -147,6 +148,8 @@ class Run:
         self.state: State = "queued"
         self.outcome: Outcome | None = None
         self.detail = ""
+        self.step = ""
+        """The step of a plan that is being done, in words; whoever makes the plan sets it."""
         self.steers: deque[str] = deque()
         self.ending: Ending | None = None
         self.mode: Mode | None = None
@@ -461,16 +464,19 @@ class Run:
             except (anyio.WouldBlock, anyio.BrokenResourceError):
                 continue  # lossy by design: the facts have it all
 
-    def refuse_calls(self, calls: Sequence[Call], why: str) -> None:
-        """Give ``not_run`` to calls of a reply that never came to the executor."""
+    def refuse_calls(
+        self, calls: Sequence[Call], why: str = "", *, by: str = "cancel", told: Callable[[str], Told] | None = None
+    ) -> None:
+        """Give ``not_run`` to calls of a reply that never came to the executor. ``told``: what the model reads of one,
+        given its tool; else that it was not run, and ``why``."""
         for call in calls:
             entry = self.ledger.entries.get(call.id)
             if entry is None:
                 self.log.append(CallProposed, slot=call.slot, call_id=call.id, tool=call.tool, arguments=call.arguments)
             elif entry.ended:
                 continue
-            text = self.supervisor.wording.not_run(call.tool, why).text
-            self.log.append(CallEnded, slot=call.slot, result=Result(call.id, call.tool, "not_run", text, by="cancel"))
+            text = (told(call.tool) if told is not None else self.supervisor.wording.not_run(call.tool, why)).text
+            self.log.append(CallEnded, slot=call.slot, result=Result(call.id, call.tool, "not_run", text, by=by))
 
     def settle_rest(self, why: str) -> None:
         """At the end: calls of the last reply that never came to the executor, or that it never came to."""

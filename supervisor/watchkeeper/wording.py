@@ -12,12 +12,16 @@ import msgspec
 
 from .arguments import BadArguments
 from .fitting import MAX_PROBLEMS
+from .goal.section import section
+from .goal.status import Standing, line
 from .messages import Action, Finding
 
 KNOWN = 1500
 """Characters of an earlier result that are shown again."""
 NAME = 80
 """Characters of a name, whoever has made it up."""
+GOAL = 600
+"""Characters of a task that is said again."""
 MOST_USED = 5
 """Tools that are named with what they were called for."""
 LISTED = 64
@@ -353,12 +357,9 @@ class Wording:
         )
 
     def answer_now(self, reason: str, tools_off: bool, turns: int, calls: Mapping[str, int]) -> Told:
-        """``reason``: the dimension that is used up or nearly so, or ``thoughts``."""
-        if reason == "thoughts":
-            why = "You have been thinking the same again and again"
-        else:
-            nearly = "" if reason in ("turns", "calls") else "nearly "
-            why = f"This run has {nearly}used up its {_of_run(reason)}"
+        """``reason``: the dimension that is used up or nearly so."""
+        nearly = "" if reason in ("turns", "calls") else "nearly "
+        why = f"This run has {nearly}used up its {_of_run(reason)}"
         done = self.done(turns, calls)
         if not tools_off:
             return Told(
@@ -420,11 +421,68 @@ class Wording:
             "text. If something long and repetitive is really needed, make it with a tool or in smaller parts.",
         )
 
-    def thoughts(self, times: int) -> Told:
+    # -- goal and thought ------------------------------------------------------------------------------------------
+
+    def rules(self, form: str, tools: bool) -> str:
+        """The section of the system prompt that states the rules; empty: none."""
+        return section(form, tools)
+
+    def status(self, standing: Standing) -> str:
+        """The last line of each request; empty: none."""
+        return line(standing)
+
+    def goal(self, task: str, later: str) -> str:
+        """The goal, said again near the end of a request. ``later``: the user's last word after the task."""
+        since = f"\nThe user has said since: {bounded(later, GOAL)}" if later else ""
+        return f"The goal, once more: {bounded(task, GOAL)}{since}"
+
+    def drifted(self, task: str, later: str, step: str, turns: int) -> Told:
+        now = f" The current step is: {bounded(step, 300)}" if step else ""
         return Told(
-            f"Your last {times} thoughts were nearly the same.",
-            "The calls after them have their results; thinking the same again will not add to those.",
-            "Decide what is missing and do just that, or give your answer.",
+            f"Your thoughts and calls of the last {_count(turns, 'turn')} have not touched on the goal.",
+            f"{self.goal(task, later)}{now}",
+            "If these steps serve it, say in one sentence how, and go on; otherwise return to it now.",
+        )
+
+    def stagnation(self, action: Action, times: int) -> Told:
+        """``times``: near-equal thoughts in a row."""
+        if action == "nudge":
+            return Told(
+                f"Your last thought says nearly the same as one shortly before it: {times} such thoughts in a row.",
+                "The calls after them have their results; thinking the same again will not add to those.",
+                "Decide what is missing and try a new method to get it, or give your best answer.",
+            )
+        if action == "stop":
+            return Told(
+                f"You have now thought nearly the same {times} times in a row, after you were asked to decide.",
+                "The calls of your last reply were not run; those before it have their results.",
+                "The run ends here; what was done so far is kept.",
+            )
+        held = " The run was held here for a person to look at, and they let it go on." if action == "pause" else ""
+        return Told(
+            f"You have now thought nearly the same {times} times in a row, so the calls of your last reply were not "
+            f"run.{held}",
+            "Those before it have their results; thinking the same again will not add to them.",
+            "Decide now, on what is known, and say why: give your best answer and say what is missing, or take a step "
+            "that you have not taken yet. The same thought once more ends the run.",
+        )
+
+    def not_run_stagnant(self, tool: str, times: int) -> Told:
+        return Told(
+            f"{named(tool)} was not run, because the thought before it was nearly the same {times} times in a row.",
+            "It had no effect.",
+            "Decide on what is known and say why, or give your best answer.",
+        )
+
+    def replaced(self, tool: str, instead: str, arguments: str, why: str) -> str:
+        """Stands before the result of a call that was run in place of the one that was asked for; without ``instead``
+        it was answered without running anything."""
+        because = f" ({bounded(why, 300)})" if why else ""
+        if not instead:
+            return f"{named(tool)} was not run{because}; this was answered in its place:"
+        return (
+            f"{named(tool)} was not run{because}; {named(instead)} was called in its place, with "
+            f"{bounded(arguments, 310)}:"
         )
 
     def unparsed_call(self, tool: str) -> Told:
@@ -501,7 +559,7 @@ _SENTENCES: dict[tuple[str, str], str] = {
     ("stopped", "no_evidence"): "The run was stopped because the answer did not rest on evidence.",
     ("stopped", "empty"): "The run was stopped because the model said nothing.",
     ("stopped", "length"): "The run was stopped because the replies were cut off.",
-    ("stopped", "thoughts"): "The run was stopped because the model kept thinking the same and gave no answer.",
+    ("stopped", "stagnation"): "The run was stopped because the model kept thinking the same and came to no decision.",
     ("stopped", "filtered"): "The run ended because the provider withheld the reply.",
     ("stopped", "pause_expired"): "The run was paused and nobody resumed it in time.",
     ("stopped", ""): "The run was stopped ({reason}).",

@@ -23,6 +23,7 @@ from watchkeeper.messages import (
     CallEnded,
     CallProposed,
     CallRecord,
+    CallReplaced,
     CallStarted,
     Event,
     ModelReplied,
@@ -233,3 +234,16 @@ class TestViews:
             view.print([])
             view.picture([])
         assert not view.in_place
+
+
+def test_a_call_in_the_place_of_another() -> None:
+    fact = Facts()
+    fields = {"call_id": "c1", "by": "calculator_first", "tool": "run_python"}
+    lines = told(
+        fact(CallReplaced, instead="calculate", arguments='{"expression": "2+2"}', **fields),
+        fact(CallReplaced, why="known", **fields),
+    )
+    assert lines[0].startswith("    ⇄ replaced (calculator_first): calculate ")
+    assert "2+2" in lines[0]
+    assert lines[0].endswith(" in place of run_python")
+    assert lines[1] == "    ⇄ replaced (calculator_first): an answer in place of run_python"

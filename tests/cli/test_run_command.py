@@ -205,8 +205,19 @@ def test_options_reach_the_server() -> None:
         assert main(at(server, *more)) == 0
         body = server.requests[0].body
     assert (body["temperature"], body["seed"], body["max_tokens"]) == (0, 7, 99)
-    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
-    assert body["messages"][1]["content"] == "Do it."
+    system, user = body["messages"]
+    assert system["role"] == "system"
+    assert system["content"].startswith("Be brief.\n\nRules of this run:\n")
+    assert user["content"].startswith("Do it.\n\n[watchkeeper] Turn 1 of 20. Left: ")
+
+
+def test_a_policy_leaves_out_what_is_said_of_rules_and_status(tmp_path: Path) -> None:
+    policy = tmp_path / "bare.toml"
+    policy.write_text("goal_rules = false\nstatus_line = false\n")
+    with served([Say("Done.")]) as server:
+        assert main(at(server, "--policy", str(policy))) == 0
+        body = server.requests[0].body
+    assert body["messages"] == [{"role": "user", "content": "Do it."}]
 
 
 def test_a_price_and_a_limit_of_money(capsys: pytest.CaptureFixture[str]) -> None:
@@ -236,7 +247,7 @@ def test_the_task_may_come_from_standard_input() -> None:
             command, input="From a pipe.\n", capture_output=True, text=True, timeout=TIMEOUT, env=environment()
         )
         assert done.returncode == 0, done.stderr
-        assert server.requests[0].body["messages"][-1]["content"] == "From a pipe."
+        assert server.requests[0].body["messages"][-1]["content"].startswith("From a pipe.\n")
 
 
 class TestExpectedErrors:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from stage import ended, play, stage, strict
 
-from support import scripted
+from support import BARE, scripted
 from watchkeeper import Agent, Limits, Message, Run, Tool, Transient, load_tools, tool, writes
 from watchkeeper.history import repaired
 from watchkeeper.messages import Call, CallEnded, CallStarted
@@ -110,14 +110,14 @@ async def test_parl_05_too_many_calls_in_one_turn(limit: int, run: int) -> None:
 async def test_ordr_01_results_in_call_order_facts_in_the_order_of_completion() -> None:
     calls = call(("search", {"query": "slow", "seconds": 5}), ("search", {"query": "fast"}))
     model = scripted(calls, say("done"))
-    ran = await play(Agent(model, [search]))
+    ran = await play(Agent(model, [search], profile=BARE))
     assert [event.result.content for event in ran.of(CallEnded)] == ["found fast", "found slow"]
     sent = [message.content.split("\n") for message in model.requests[1].messages if message.role == "tool"]
     assert [content for _, content in sent] == ran.seen == ["found slow", "found fast"]
     # And so it stays when the conversation is taken up again.
     again = scripted(say("yes"))
     async with stage() as supervisor:
-        run = await supervisor.start(Agent(again, [search]), "Really?", history=ran.outcome.history)
+        run = await supervisor.start(Agent(again, [search], profile=BARE), "Really?", history=ran.outcome.history)
         await run.wait()
         await ended(run)
     assert again.requests[0].messages[:-1] == (*model.requests[1].messages, ran.outcome.history[-1])
@@ -235,7 +235,8 @@ async def test_orph_01_a_cancelled_turn_and_a_new_message() -> None:
         first.cancel("changed my mind")
         outcome = await first.wait()
         model = scripted(say("As you wish."))
-        second = await supervisor.start(Agent(model, [search, hang]), "Do something else.", history=outcome.history)
+        agent = Agent(model, [search, hang], profile=BARE)
+        second = await supervisor.start(agent, "Do something else.", history=outcome.history)
         await second.wait()
         ran = await ended(second)
     roles = [message.role for message in model.requests[0].messages]

@@ -14,7 +14,8 @@ from ..asking import ask
 from ..budget import Budget, Hold, Short
 from ..decisions import Act, Answer, End, Push, Situation, Tries, decide
 from ..detect.chant import FINISH, Chant
-from ..detect.monologue import Thoughts
+from ..goal.conduct import Conduct, ending_in
+from ..goal.status import Left, Standing
 from ..guards.evidence import Evidence
 from ..history import History
 from ..ladder import strongest
@@ -78,16 +79,19 @@ class AgentActor:
         self._allowance = Allowance(budget, agent.limits.reply_tokens)
         self._wording = wording
         redaction = run.log.redaction
-        self._instructions = redaction.text(agent.instructions)
+        self._conduct = Conduct(run, agent, wording)
+        self._instructions = redaction.text(self._conduct.instructions(agent))
+        self._last_word = ""
         self._specs = tuple(redaction.anything(tool.spec()) for tool in agent.tools.values())
-        self._spec_characters = len(repr(self._specs)) + len(agent.instructions)
+        self._spec_characters = len(repr(self._specs)) + len(self._instructions)
         self._tries = Tries()
-        self._thoughts = Thoughts(agent.profile.thresholds, frozenset())
         self._density = TOKENS_PER_CHARACTER
         self._reminded: set[str] = set()
         self._finishing: str | None = None
         self._finish_left = agent.limits.finish_turns
         self._called = False
+        self._replied: ModelReplied
+        """The last reply, as it is in the log."""
         self._open_hold: Hold | None = None
         self.usage = Usage()
         self.turns = 0
@@ -98,6 +102,7 @@ class AgentActor:
         """Work until there is an answer or an end. Nothing is lost on cancellation: all that counts is in the log."""
         self._allowance.price = await self._prices.of(self._agent.model)
         while True:
+            await self._ask_judge()
             await self._run.gate()
             # The one barrier: all facts so far are judged before the next turn begins.
             await self._log.passed("watchdog", self._log.n)
@@ -112,6 +117,8 @@ class AgentActor:
                 return reply
             decision = self._decide(reply, tools_off)
             match decision:
+                case Act() if not (tools_off or self._conduct.acts(self._replied)):
+                    pass  # the model is to decide first: its calls have their results
                 case Act():
                     self._called = True
                     shown = reply.shown if decision.calls is reply.calls else None
@@ -156,8 +163,6 @@ class AgentActor:
             fired["finish"] = "turns"
         elif near := self._nearly_used(times):
             fired["finish"] = near
-        elif agent.profile.thought_force is not None and self._thoughts.count >= agent.profile.thought_force:
-            fired["finish"] = "thoughts"
         if self._finishing is None and fired:
             reason = fired[strongest(fired) or "finish"]
             self._finishing = reason
@@ -178,6 +183,8 @@ class AgentActor:
             budget.take({"turns": 1})
         self.turns += 1
         self._log.turn += 1
+        if self._conduct.says_anything:
+            self._last_word = self._conduct.last_word(self._standing(tools_off, times), self._history.user_last)
         self._log.append(
             TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0
         )
@@ -191,8 +198,8 @@ class AgentActor:
     def _take_steers(self) -> None:
         while self._run.steers:
             self._log.user_turn += 1
-            self._log.append(UserMessage, text=self._run.steers.popleft(), source="steer")
-            self._thoughts.begin()
+            said = self._log.append(UserMessage, text=self._run.steers.popleft(), source="steer")
+            self._conduct.user_spoke(said.text)
 
     def _over_limit(self) -> str | None:
         """A limit that is reached in full; in that dimension no tool is of use any more."""
@@ -213,17 +220,47 @@ class AgentActor:
         return self._allowance.nearly_used(at, times, self._estimate() if self.turns else 0)
 
     def _remind(self, times: Sequence[Timed]) -> None:
-        at, alert = self._agent.profile.remind_at, self._agent.profile.thought_alert
-        if alert is not None and self._thoughts.count < alert:
-            self._reminded.discard("thoughts")
-        elif alert is not None and "thoughts" not in self._reminded:
-            self._reminded.add("thoughts")
-            self._log.append(Reminded, text=self._wording.thoughts(self._thoughts.count).text, about="thoughts")
+        at = self._agent.profile.remind_at
         for name, share, left in self._allowance.uses(times):
             if share >= at and name not in self._reminded:
                 self._reminded.add(name)
                 told = self._wording.limit_near(name, share, left, self.turns, self._run.ledger.by_tool)
                 self._log.append(Reminded, text=told.text, about=name)
+
+    def _standing(self, tools_off: bool, times: Sequence[Timed]) -> Standing:
+        more, missing = self._budget.left("turns"), self._evidence.missing()
+        return Standing(
+            turn=self.turns,
+            more=None if more is None else max(int(more), 0),
+            tools_off=tools_off,
+            finishing=self._finish_left + 1 if self._finishing is not None else None,
+            left=[
+                Left(use.dimension, use.left, use.share)
+                for use in self._allowance.rest(times)
+                if self._specs or not use.dimension.startswith("calls")
+            ],
+            required=missing.required,
+            any_of=missing.any_of,
+            stale=missing.stale,
+            step=self._run.step,
+        )
+
+    async def _ask_judge(self) -> None:
+        """Ask the guide's judge whether the agent has lost its goal, where there is one and it is due. It has so many
+        seconds; one that is too late or fails has said nothing."""
+        question = self._conduct.question()
+        if question is None:
+            return
+        guide, error, drifts = self._agent.guide, None, None
+        assert guide.judge is not None
+        try:
+            with anyio.fail_after(guide.judge_seconds):
+                drifts = await guide.judge(question)
+        except TimeoutError:
+            error = f"it said nothing within {guide.judge_seconds:g} s"
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {failure}"
+        self._conduct.judged(drifts, error)
 
     # -- ask ---------------------------------------------------------------------------------------------------------
 
@@ -235,7 +272,7 @@ class AgentActor:
         elif choice != "none" and self._called:
             choice = "auto"  # a forced call is forced once: else it would be forced for ever
         return Request(
-            messages=system + self._history.view(),
+            messages=system + ending_in(self._history.view(), self._last_word),
             tools=self._specs,
             tool_choice=choice if self._specs else "auto",
             max_tokens=max_tokens,
@@ -243,7 +280,7 @@ class AgentActor:
         )
 
     def _estimate(self) -> int:
-        characters = self._history.characters + self._spec_characters
+        characters = self._history.characters + self._spec_characters + len(self._last_word)
         messages = len(self._history) + 1
         return int(characters * self._density * MARGIN) + PER_MESSAGE * messages + 16
 
@@ -274,6 +311,7 @@ class AgentActor:
                     input_estimate=estimate,
                     max_tokens=max_tokens,
                     tool_choice=request.tool_choice,
+                    told=self._last_word,
                 )
                 reply = await ask(
                     agent.model,
@@ -301,7 +339,7 @@ class AgentActor:
             self._provider.succeeded(self._run.seams.clock())
             over = self._charge(hold, reply.usage)
             self._learn(reply.usage)
-            replied = log.append_clean(
+            self._replied = log.append_clean(
                 ModelReplied,
                 text=reply.text,
                 calls=reply.shown,
@@ -311,7 +349,6 @@ class AgentActor:
                 seconds=self._run.seams.clock() - began,
                 stored=bool(reply.text.strip() or reply.calls) and reply.finish not in ("length", FINISH),
             )
-            self._thoughts.replied(replied)
             if over:
                 dimension, excess = next(iter(over.items()))
                 log.append(Overrun, dimension=dimension, over=excess)
@@ -400,7 +437,7 @@ class AgentActor:
     def _decide(self, reply: Reply, tools_off: bool) -> Act | Push | Answer | End:
         situation = Situation(
             tools_off=tools_off,
-            finishing=self._finishing is not None,
+            finishing=self._finishing is not None or self._conduct.forced,
             missing=self._evidence.missing(),
             tools=self._agent.tools.keys(),
             pushbacks=self._agent.limits.pushbacks,

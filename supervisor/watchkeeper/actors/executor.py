@@ -30,6 +30,7 @@ from ..messages import (
     CallAdmitted,
     CallEnded,
     CallProposed,
+    CallReplaced,
     CallStarted,
     EvidenceFound,
     Held,
@@ -241,6 +242,8 @@ class Executor:
             slot, result = self._admission.consider(
                 call, self._log.turn, self._clock(), tools_off=batch.tools_off, shown=seen
             )
+            if slot is not None and slot.replacements:
+                self._tell_replaced(slot)
             if result is not None:
                 self._answer(seen, result, slot)
                 if result.by == "calls":
@@ -329,9 +332,24 @@ class Executor:
         """A person's time is no working time: while nothing else goes on here, the run's stands still."""
         self._run.waits_for_person(self._asking > 0 and not self._workers and not self._ready)
 
+    def _tell_replaced(self, slot: Slot) -> None:
+        for by, tool, instead, arguments, why in slot.replacements:
+            self._log.append(
+                CallReplaced,
+                slot=slot.slot,
+                call_id=slot.call_id,
+                by=by,
+                tool=tool,
+                instead=instead,
+                arguments=arguments,
+                why=why,
+            )
+
     def _answer(self, call: Call, result: Result, slot: Slot | None) -> None:
         if slot is not None:
             key, shown = slot.key, slot.shown
+            if slot.heading:
+                result = msgspec.structs.replace(result, heading=slot.heading)
         else:
             shown = call.arguments[:SHOWN_ARGUMENTS]
             key = call_key(result.tool, call.arguments.encode("utf-8", "replace"))
@@ -604,6 +622,8 @@ class Executor:
         same = settlement.same
         if not same and slot.tool.result_key is not None:
             same = self._log.redaction.text(result_key(result.content, slot.tool))
+        if slot.heading:
+            result = msgspec.structs.replace(result, heading=slot.heading)
         if slot.hold is not None:
             self._pay(slot, slot.hold, slot.started is not None and result.kind != "not_run")
         if slot.asked is not None and slot.asked.seat is not None:

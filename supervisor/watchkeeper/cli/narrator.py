@@ -13,6 +13,7 @@ from ..messages import (
     Blocked,
     CallEnded,
     CallProposed,
+    CallReplaced,
     CallStarted,
     CancelConfirmed,
     CancelRequested,
@@ -104,6 +105,7 @@ class Narrator:
             ModelPartialDropped: self._dropped,
             ModelFailed: self._model_failed,
             CallProposed: self._proposed,
+            CallReplaced: self._replaced,
             CallStarted: self._started,
             CallEnded: self._ended,
             ApprovalRequested: self._approval_requested,
@@ -178,6 +180,11 @@ class Narrator:
     def _proposed(self, event: CallProposed) -> Iterator[Line]:
         self._calls[event.call_id] = _Shown(event)
         yield from ()
+
+    def _replaced(self, event: CallReplaced) -> Iterator[Line]:
+        what = f"{event.instead} {arguments(event.arguments, SHOWN_CALL)}" if event.instead else "an answer"
+        by, asked = one_line(event.by, 40), one_line(event.tool, 40)
+        yield line(f"{INDENT}⇄ replaced ({by}): {one_line(what, 80)} in place of {asked}", "warn")
 
     def _started(self, event: CallStarted) -> Iterator[Line]:
         shown = self._calls.get(event.call_id)

@@ -29,7 +29,9 @@ OFF = "off"
 MAX_BYTES = 1 << 20
 NO_DETECTORS: Mapping[str, Any] = types.MappingProxyType({})
 SHARES = frozenset({"remind_at", "finish_at"})
-POSITIVE = frozenset({"window", "breaker", "silence", "refuse_equal", "interval", "max_turns", "parallel"})
+POSITIVE = frozenset(
+    {"window", "breaker", "silence", "refuse_equal", "interval", "max_turns", "parallel", "restate_goal", "drift"}
+)
 """Numbers for which 0 would make no sense."""
 UNTRIED = (
     "attended",
@@ -42,6 +44,10 @@ UNTRIED = (
     "remind_at",
     "finish_at",
     "on_limit",
+    "goal_rules",
+    "status_line",
+    "restate_goal",
+    "drift",
     "thought_alert",
     "thought_force",
 )

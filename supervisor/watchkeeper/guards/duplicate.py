@@ -53,6 +53,8 @@ class Duplicate:
 
     def call(self, proposal: Proposal) -> Reuse | None:
         if proposal.tool.name not in self._stable:
+            if self._identities:  # it may stand in place of one that is stable
+                self._identities.pop(proposal.call_id, None)
             return None
         found = self._memory.get(proposal.identity)
         if found is None or proposal.effect.writes:

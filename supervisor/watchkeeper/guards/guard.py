@@ -80,7 +80,24 @@ class Note(msgspec.Struct, frozen=True):
     message: str
 
 
-Decision = Refuse | Reuse | Wait | Ask | Note
+class Replace(msgspec.Struct, frozen=True):
+    """A safer path in its place: a call of the ``tool`` with the ``arguments`` (one that the agent has, which may be a
+    sub-agent); or, without a tool, nothing is run and ``answer`` is the result.
+
+    The other call is dealt with as if the model had asked for it: all guards are asked about it, this one too, and it
+    is counted and paid for. A call is replaced at most three times, and never by one that stood in its place before:
+    then it is refused. The model reads what was run in place of what, and ``why``. ``productive``: the answer found
+    something.
+    """
+
+    tool: str = ""
+    arguments: Mapping[str, Any] = {}
+    answer: str | None = None
+    why: str = ""
+    productive: bool = False
+
+
+Decision = Refuse | Reuse | Wait | Ask | Note | Replace
 
 
 @runtime_checkable
@@ -90,7 +107,8 @@ class CallGuard(Protocol):
 
     ``folds`` says which facts it wants to see, so that a guard is a fold over the log of its run. One guard belongs to
     one run. A guard that raises or answers nonsense refuses the call: what is broken must not let things pass. That a
-    guard lets a call pass does not mean that it runs: those behind it are asked too.
+    guard lets a call pass does not mean that it runs: those behind it are asked too, and where one replaces it all are
+    asked anew, about the other call under the same id.
     """
 
     name: str

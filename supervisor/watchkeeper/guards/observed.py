@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..messages import Event, Would
-from .guard import Ask, CallGuard, Decision, Note, Proposal, Refuse, Reuse
+from .guard import Ask, CallGuard, Decision, Note, Proposal, Refuse, Replace, Reuse
 
 
 class Observed:
@@ -51,4 +51,6 @@ def _told(decision: Decision) -> tuple[Would, str, str]:
         return "ask", "", decision.why
     if isinstance(decision, Note):
         return "tell", "", decision.message
+    if isinstance(decision, Replace):
+        return "replace", decision.tool, decision.why
     return "wait", "", f"{decision.seconds:.3f} s"
