@@ -27,8 +27,8 @@ LAYERS = tuple(
     for names in (
         "messages errors seams",
         "admission agent allowance arguments asking budget current decisions detect escapes failures fingerprint"
-        " fitting guards history jsontext ladder ledger locks log model monitor naming outputs planner plugins price"
-        " prices profiles provider redaction reports results retry states stopwatch threads thresholds tools trampoline"
+        " fitting guards history jsontext ladder ledger locks log model monitor naming outputs plan planner plugins"
+        " price prices profiles provider redaction reports results retry states stopwatch threads thresholds tools trampoline"
         " wording",
         "actors",
         "run supervisor threadsafe windup",
@@ -53,8 +53,8 @@ DETECTION = tuple(
 # Decide without waiting, act afterwards: these decide.
 PURE = {
     *("admission", "allowance", "arguments", "budget", "decisions", "detect", "escapes", "fingerprint", "fitting"),
-    *("guards", "history", "jsontext", "ladder", "ledger", "planner", "price", "profiles", "provider", "redaction"),
-    *("results", "states", "stopwatch", "wording"),
+    *("guards", "history", "jsontext", "ladder", "ledger", "plan", "planner", "price", "profiles", "provider"),
+    *("redaction", "results", "states", "stopwatch", "wording"),
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 

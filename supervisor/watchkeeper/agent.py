@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from .current import current_call
 from .errors import ConfigurationError, SpawnRefused
@@ -12,6 +13,9 @@ from .model import Model
 from .profiles import Limits, Profile, profile_named
 from .retry import RetryPolicy
 from .tools import NOTHING, Tool, ToolOutput
+
+if TYPE_CHECKING:
+    from .plan.settings import Planning
 
 FORCED = "(This answer was given because a limit was near; not all of the work may be done.)"
 """Stands behind a sub-agent's forced answer, which is not to be taken for a whole one."""
@@ -25,6 +29,7 @@ class Agent:
       ``required_any``: one of these must have. ``fresh``: those of them that must have run after the last write.
     - ``profile``: a name or a :class:`Profile`; ``limits`` replaces the profile's limits.
     - ``policy``: a function that allows, denies or asks, call by call, beside the profile's rules; deny wins.
+    - ``plan``: True, or :class:`Planning`: the work is planned and done step by step, each with limits of its own.
     - ``tool_choice``: ``auto``, ``required`` (until the first call), or a tool's name.
 
     Raises :class:`ConfigurationError` if two tools have one name, or a required tool is not there or is denied,
@@ -44,6 +49,7 @@ class Agent:
         profile: str | Profile = "default",
         limits: Limits | None = None,
         policy: PolicyFunction | None = None,
+        plan: bool | Planning = False,
         tool_choice: str = "auto",
         parallel: bool = True,
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008
@@ -62,6 +68,11 @@ class Agent:
         self.parallel = parallel
         self.retry = retry
         _check_limits(self.limits)
+        self.plan: Planning | None = None
+        if plan is not False:
+            from .plan.settings import planning
+
+            self.plan = planning(plan, self.limits.max_turns)
         check(self.profile.rules, self.tools.values())
         if tool_choice not in ("auto", "none", "required") and tool_choice not in self.tools:
             raise ConfigurationError(

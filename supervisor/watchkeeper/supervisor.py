@@ -164,7 +164,7 @@ class Supervisor:
             self._check_spawn(parent, agent)
             if parent.executor is not None:
                 parent.executor.take_grips()
-        above = [parent.budget if parent is not None else self.budget]
+        above = [parent.drawn if parent is not None else self.budget]
         if budget is not None:
             above.insert(0, budget)
         run = Run(

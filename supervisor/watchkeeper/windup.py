@@ -31,7 +31,7 @@ async def wind_up(run: Run) -> None:
         await _join(run, executor)
         names = executor.abandon()
     if run.actor is not None:
-        run.actor.charge_open()
+        run.actor.close(ending.reason)
     run.settle_rest(f"the run was ended first ({ending.reason})")
     cancel_seconds = None
     if run.cancelled_at is not None:
@@ -144,6 +144,7 @@ def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
         answer=ending.answer,
         forced=ending.forced,
         partial=actor.last_text or None if actor is not None and ending.answer is None else None,
+        plan=actor.plan() if actor is not None else (),
         rejected=tuple(actor.rejected) if actor is not None else (),
         calls=records,
         evidence=tuple(run.evidence.calls),

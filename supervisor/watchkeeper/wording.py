@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from .arguments import BadArguments
 from .fitting import MAX_PROBLEMS
 from .messages import Action, Finding
+
+if TYPE_CHECKING:
+    from .plan.words import PlanWording
 
 KNOWN = 1500
 """Characters of an earlier result that are shown again."""
@@ -57,6 +62,13 @@ def _listed(names: Sequence[str]) -> str:
 
 class Wording:
     """The default wording, in English. Subclass it and pass it to the supervisor to say it otherwise."""
+
+    @cached_property
+    def plan(self) -> PlanWording:
+        """What is said of plans. Override it in a subclass with a property that gives a wording of your own."""
+        from .plan.words import PlanWording
+
+        return PlanWording()
 
     # -- results of calls that did not run as asked -----------------------------------------------------------------
 

@@ -27,11 +27,16 @@ from ..messages import (
     Nudged,
     Overrun,
     Paused,
+    PlanChanged,
+    Planned,
+    PlanStep,
     PushedBack,
     Reminded,
     Result,
     Resumed,
     RunStarted,
+    StepEnded,
+    StepStarted,
     Stopped,
     UserMessage,
     WouldRefuse,
@@ -119,6 +124,10 @@ class Narrator:
             LoopBlocked: self._loop_blocked,
             ChildStarted: self._child_started,
             ChildEnded: self._child_ended,
+            Planned: self._planned,
+            PlanChanged: self._plan_changed,
+            StepStarted: self._step_started,
+            StepEnded: self._step_ended,
         }
 
     def tell(self, event: Event | Gap) -> Sequence[Line]:
@@ -232,6 +241,8 @@ class Narrator:
         yield line(f"{INDENT}● stopped ({finding.detector}): {one_line(what, 110)}", "bad")
 
     def _reminded(self, event: Reminded) -> Iterator[Line]:
+        if event.about.startswith("plan"):
+            return  # the facts of the plan say it
         yield line(f"{INDENT}△ reminded ({event.about}): {_headline(event.text)}", "warn")
 
     def _pushed_back(self, event: PushedBack) -> Iterator[Line]:
@@ -248,6 +259,38 @@ class Narrator:
     def _would_refuse(self, event: WouldRefuse) -> Iterator[Line]:
         what = f"this call of {one_line(event.tool, 60)}" if event.call_id else "this answer"
         yield line(f"{INDENT}({one_line(event.by, 40)}, which only observes, would {event.would} {what})", "dim")
+
+    # -- the plan ----------------------------------------------------------------------------------------------------
+
+    def _planned(self, event: Planned) -> Iterator[Line]:
+        if event.whole:
+            yield line(f"{INDENT}no plan was to be had: the task is done as one", "warn")
+            return
+        yield line(f"plan  {len(event.steps)} {'step' if len(event.steps) == 1 else 'steps'}", "head")
+        if event.question:
+            yield line(f"{INDENT}“{one_line(event.question, 100)}”", "dim")
+        yield from _steps(event.steps)
+
+    def _plan_changed(self, event: PlanChanged) -> Iterator[Line]:
+        yield line(f"plan  changed: {one_line(event.reason, 90)}", "head")
+        yield from _steps(event.steps)
+
+    def _step_started(self, event: StepStarted) -> Iterator[Line]:
+        turns = int(event.allowance.get("turns", 0))
+        if turns:
+            yield Line(
+                (
+                    (f"step {event.number} of {event.of}", "head"),
+                    (f"  {one_line(event.goal, 80)}", "plain"),
+                    (f"  (at most {turns} {'turn' if turns == 1 else 'turns'})", "dim"),
+                )
+            )
+
+    def _step_ended(self, event: StepEnded) -> Iterator[Line]:
+        if event.ended == "answer" and not event.lacks:
+            return  # its answer has been told
+        how = "ended with the run" if event.ended == "run" else "left something open"
+        yield line(f"{INDENT}△ step {event.number} {how}: {one_line(event.lacks, 90)}", "warn")
 
     # -- from outside ------------------------------------------------------------------------------------------------
 
@@ -286,6 +329,11 @@ class Narrator:
 def _headline(text: str) -> str:
     """What happened, out of a message to the model; the rest of it is for the model."""
     return one_line(text.partition("\n")[0], 110)
+
+
+def _steps(steps: Sequence[PlanStep]) -> Iterator[Line]:
+    for step in steps:
+        yield line(f"{INDENT}· {one_line(step.goal, 100)}", "plain")
 
 
 def _calls_named(tools: Sequence[str]) -> str:

@@ -65,6 +65,9 @@ class Options:
     require: Annotated[
         tuple[str, ...], Parameter(group=AGENT, help="Tools that must have found something before an answer counts.")
     ] = ()
+    plan: Annotated[
+        bool, Parameter(group=AGENT, help="Plan the work first and do it step by step; for long tasks (--max-turns).")
+    ] = False
     profile: Annotated[str | None, Parameter(group=AGENT, help="Settings of all guards by name (default).")] = None
     policy: Annotated[
         Path | None, Parameter(group=AGENT, help="A TOML file: a profile with changes, and rules for tools.")
@@ -76,7 +79,12 @@ class Options:
     max_turns: Annotated[int | None, Parameter(group=LIMITS)] = None
     max_calls: Annotated[int | None, Parameter(group=LIMITS)] = None
     tokens: Annotated[int | None, Parameter(group=LIMITS, help="Tokens of the whole run, prompts and replies.")] = None
+    input_tokens: Annotated[int | None, Parameter(group=LIMITS, help="Tokens of all its prompts.")] = None
+    output_tokens: Annotated[int | None, Parameter(group=LIMITS, help="Tokens of all its replies.")] = None
     seconds: Annotated[float | None, Parameter(group=LIMITS, help="Wall-clock time of the run.")] = None
+    working_seconds: Annotated[
+        float | None, Parameter(group=LIMITS, help="The same without waits for the model's provider (rate limits).")
+    ] = None
     money: Annotated[
         float | None, Parameter(group=LIMITS, help="What the run may cost; needs a known price (see --price).")
     ] = None
@@ -121,6 +129,7 @@ def agent_of(options: Options, policy: Policy) -> Agent:
             required=required,
             profile=profile,
             limits=_limits(options, profile),
+            plan=options.plan,
         ),
     )
 
@@ -130,7 +139,10 @@ def _limits(options: Options, profile: Profile) -> Limits:
         "max_turns": options.max_turns,
         "max_calls": options.max_calls,
         "tokens": options.tokens,
+        "input_tokens": options.input_tokens,
+        "output_tokens": options.output_tokens,
         "seconds": options.seconds,
+        "working_seconds": options.working_seconds,
         "money": options.money,
         "reply_tokens": options.reply_tokens,
     }
