@@ -28,8 +28,8 @@ LAYERS = tuple(
         "messages errors seams",
         "admission agent allowance arguments asking budget current decisions detect escapes failures fingerprint"
         " fitting guards history jsontext ladder ledger locks log model monitor naming outputs plan planner plugins"
-        " price prices profiles provider redaction reports results retry states stopwatch threads thresholds tools trampoline"
-        " wording",
+        " price prices profiles provider redaction reports results retry states stopwatch threads thresholds tools"
+        " trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
         "cli journal models service testing",

@@ -1,4 +1,4 @@
-"""From what a model wrote to a plan: JSON in whatever wrapping, or else a numbered list. Pure, bounded, never raises."""
+"""From what a model wrote to a plan: JSON in whatever wrapping, or else a list. Pure, bounded, never raises."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _GOAL = ("goal", "step", "task", "title", "name", "action", "description", "what
 _DONE = ("done_when", "done when", "done", "success", "criteria", "criterion", "expected", "result", "outcome")
 _NUMBER = re.compile(r"\s*(?:[*#>_]+\s*)*(?:step\s+)?\(?\d{1,3}\s*[.):\-]+[*_]*\s+(?=\S)", re.IGNORECASE)
 _NUMBERED = re.compile(
-    r"([ \t>#*_]*)(?:step[ \t]+\d{1,3}[ \t]*[.):\-]*|\(?\d{1,3}[ \t]*[.):])[*_]*[ \t]+(\S.*)", re.IGNORECASE
+    r"[ \t>#*_]*(?:step[ \t]+\d{1,3}[ \t]*[.):\-]*|\(?\d{1,3}[ \t]*[.):])[*_]*[ \t]+(\S.*)", re.IGNORECASE
 )
-_BULLET = re.compile(r"([ \t>]*)[-*•+][ \t]+(\S.*)")
+_BULLET = re.compile(r"[ \t>]*[-*•+][ \t]+(\S.*)")
 _DONE_WHEN = re.compile(r"[\s;,.(–—-]*\**\bdone[ _]when\b\**\s*[:=]?\s*", re.IGNORECASE)
 
 
@@ -146,7 +146,7 @@ def _split(text: str) -> PlanStep:
 
 
 def _listed(text: str) -> list[PlanStep]:
-    """The lines of a numbered list, or of a list without numbers; a line that says when a step is done belongs to it."""
+    """The lines of a list, numbered or not; a line that says when a step is done belongs to it."""
     lines = text.splitlines()
     marker = _NUMBERED if any(_NUMBERED.match(line) for line in lines) else _BULLET
     found: list[PlanStep] = []
@@ -157,7 +157,7 @@ def _listed(text: str) -> list[PlanStep]:
         if done is not None and found:
             found[-1] = PlanStep(found[-1].goal, _line(plain[done.end() :]))
         elif entry is not None:
-            found.append(_split(entry[2]))
+            found.append(_split(entry[1]))
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import msgspec
 
@@ -32,8 +31,8 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     allows fewer: the turns of a planned run are the sum of those of its steps, under its limit of turns."""
     step_seconds: float | None = None
     """Wall-clock time of one step, without pauses; looked at between its turns."""
-    step_limits: Mapping[str, float] = {}
-    """Further limits of one step, by dimension of the budget: ``{"calls": 20, "tokens": 50_000, "calls:search": 3}``."""
+    step_limits: dict[str, float] = {}
+    """Further limits of one step, by dimension of the budget: ``{"calls": 20, "tokens": 50_000}``."""
     reasks: int = 2
     """How often an unusable plan is asked for again; then the run goes on without one."""
     finding: int = 800
