@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from ..wording import Told
     from .settings import Planning
 
-CONTEXT = "plan"
-"""The agent context of what is said about the plan itself: no words of the work, and not compared with them."""
 KEPT = 4000
 """Characters of a finding that a fact keeps."""
-_MISSING = re.compile(r"^[\s>*#_`-]*MISSING[*_`]*\s*[:：][*_`]*[ \t]*(.*)$", re.MULTILINE)
+_MISSING = re.compile(r"^[ \t>*#_`-]{0,12}MISSING[*_`]{0,3}[ \t]?[:：][*_`]{0,3}(.*)$", re.MULTILINE)
 _NOTHING = frozenset({"", "none", "nothing", "n/a", "no", "nil", "null", "-"})
 
 
@@ -46,6 +44,7 @@ class Pilot:
         self.course = Course(planning)
         run.log.attach(self.course)
         self._main = run.log.context
+        self._asked = 0
         self._most = 0
         """Steps that the plan which is asked for may have."""
         self._began = 0.0
@@ -67,6 +66,11 @@ class Pilot:
             return self._is_last_turn(estimate())
         if course.phase == "summing":
             return not self._run.evidence.missing()
+        if self.asks:
+            # What is said of the plan itself is no word of the work, and not to be compared with others: it is bounded
+            # by its tries.
+            self._asked += 1
+            self._log.context = f"{self._main} plan {self._asked}"
         return self.asks
 
     @property
@@ -100,8 +104,6 @@ class Pilot:
         else:
             self._draw_from(Budget(run.budget, turns=self._planning.step_turns))
             self._tell(SUM, words.sum_up(run.task, course.outcome(), self._planning.finding))
-        if self.asks:
-            self._log.context = CONTEXT
 
     def _start(self, move: StartStep) -> None:
         course, run, planning = self.course, self._run, self._planning

@@ -29,12 +29,13 @@ _QUESTION = ("question", "understanding", "task", "goal")
 _STEPS = ("steps", "plan", "tasks", "todo", "subtasks", "actions")
 _GOAL = ("goal", "step", "task", "title", "name", "action", "description", "what", "instruction", "text")
 _DONE = ("done_when", "done when", "done", "success", "criteria", "criterion", "expected", "result", "outcome")
-_NUMBER = re.compile(r"\s*(?:[*#>_]+\s*)*(?:step\s+)?\(?\d{1,3}\s*[.):\-]+[*_]*\s+(?=\S)", re.IGNORECASE)
+_NUMBER = re.compile(r"[\s*#>_(]{0,12}(?:step\s{1,3})?\d{1,3}\s{0,3}[.):\-]{1,3}[*_]{0,3}\s+", re.IGNORECASE)
 _NUMBERED = re.compile(
     r"[ \t>#*_]*(?:step[ \t]+\d{1,3}[ \t]*[.):\-]*|\(?\d{1,3}[ \t]*[.):])[*_]*[ \t]+(\S.*)", re.IGNORECASE
 )
 _BULLET = re.compile(r"[ \t>]*[-*•+][ \t]+(\S.*)")
-_DONE_WHEN = re.compile(r"[\s;,.(–—-]*\**\bdone[ _]when\b\**\s*[:=]?\s*", re.IGNORECASE)
+_DONE_WHEN = re.compile(r"\bdone[ _]when\b[*_]{0,3}\s{0,3}[:=]?[*_]{0,3}", re.IGNORECASE)
+_BEFORE_DONE = " \t;,.(–—-*_"
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -136,13 +137,16 @@ def _written(entry: Any) -> PlanStep:
         return PlanStep("")
     goal = next((entry[key] for key in _GOAL if isinstance(entry.get(key), str)), "")
     done = next((entry[key] for key in _DONE if isinstance(entry.get(key), str)), "")
-    return PlanStep(_line(_NUMBER.sub("", goal, count=1)), _line(done)) if done else _split(goal)
+    step = _split(goal)
+    return PlanStep(step.goal, _line(done)) if done else step
 
 
 def _split(text: str) -> PlanStep:
-    """A goal with what it is done by, in one line."""
-    goal, *rest = _DONE_WHEN.split(text, maxsplit=1)
-    return PlanStep(_line(_NUMBER.sub("", goal, count=1)), _line(rest[0]).rstrip(")") if rest else "")
+    """A goal without its number, and what it is done by where that stands in the same line."""
+    line = " ".join(text[: 4 * GOAL].split())
+    number = _NUMBER.match(line)
+    goal, *rest = _DONE_WHEN.split(line[number.end() :] if number else line, maxsplit=1)
+    return PlanStep(_line(goal.rstrip(_BEFORE_DONE)), _line(rest[0].rstrip(")"))) if rest else PlanStep(_line(goal))
 
 
 def _listed(text: str) -> list[PlanStep]:
