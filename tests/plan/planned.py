@@ -8,6 +8,8 @@ from collections.abc import Callable
 from watchkeeper.model import Request
 from watchkeeper.testing import Step, call, say
 
+FRUIT = ("apple", "pear", "plum", "cherry", "fig")
+
 
 def plan(*goals: str, **more: object) -> Step:
     return say(json.dumps({"question": "what is asked", "steps": [{"goal": goal} for goal in goals], **more}))
@@ -48,7 +50,7 @@ def diligent(*goals: str, calls: int = 1) -> Callable[[Request, int], Step]:
             state["called"] += 1
             return call(("look", {"what": f"thing {n}"}))
         state["called"], state["step"] = 0, state["step"] + 1
-        return say(f"Step number {state['step']} found the {'apple pear plum cherry fig'.split()[state['step'] % 5]}.")
+        return say(f"Step number {state['step']} found the {FRUIT[state['step'] % len(FRUIT)]}.")
 
     return script
 

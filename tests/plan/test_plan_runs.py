@@ -10,14 +10,14 @@ from typing import Any
 import anyio
 import pytest
 from planned import asks_for, diligent, plan, prompt, restless
-from support import facts, of, perform, scripted, supervised
 
+from support import facts, of, perform, scripted, supervised
 from watchkeeper import Agent, Budget, ConfigurationError, Event, Limits, Outcome, Planning, Price, Supervisor, tool
 from watchkeeper.messages import (
     CallEnded,
     FindingMade,
-    Planned,
     PlanChanged,
+    Planned,
     PlanStep,
     PushedBack,
     Reminded,
@@ -104,10 +104,11 @@ async def test_without_a_plan_nothing_of_it_is_loaded_or_written() -> None:
     _, events = await perform(Agent(scripted(say("done")), [look]))
     assert not {"Planned", "StepStarted", "StepEnded"} & {type(event).__name__ for event in events}
     code = (
-        "import sys, anyio; from watchkeeper import Agent, Supervisor; from watchkeeper.testing import *\n"
+        "import sys, anyio; from watchkeeper import Agent, Supervisor; from watchkeeper.testing import ScriptedModel, say\n"
         "async def main():\n"
-        "    async with Supervisor(plugged=False) as s: await (await s.start(Agent(ScriptedModel([say('x')])), 'y')).wait()\n"
-        "anyio.run(main); sys.exit(any(name.startswith('watchkeeper.plan.') for name in sys.modules))"
+        "    async with Supervisor(plugged=False) as supervisor:\n"
+        "        await (await supervisor.start(Agent(ScriptedModel([say('x')])), 'y')).wait()\n"
+        "anyio.run(main); sys.exit(any(name.startswith('watchkeeper.plan') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
