@@ -69,6 +69,8 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     estimated: bool = False
+    cache_write_tokens: int = 0
+    """Input tokens that were written to the provider's cache."""
 
     @property
     def total(self) -> int:
