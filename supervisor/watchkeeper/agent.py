@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 FORCED = "(This answer was given because a limit was near; not all of the work may be done.)"
 """Stands behind a sub-agent's forced answer, which is not to be taken for a whole one."""
-OPTIONAL_LIMITS = ("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens", "money")
+OPTIONAL_LIMITS = (
+    *("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens", "money"),
+    "reasoning_tokens",
+)
 
 
 class Agent:

@@ -361,6 +361,13 @@ class Wording:
             "Send smaller parts: one call at a time, with shorter arguments, or a shorter answer.",
         )
 
+    def cut_thinking(self) -> Told:
+        return Told(
+            "Your thinking passed its length limit and was cut off, so there was no reply.",
+            "What came before it stands: your calls and their results, and the task.",
+            "Think in a few short sentences at most, then call a tool or answer in plain text.",
+        )
+
     def chanted(self, times: int) -> Told:
         """``times``: such replies in a row. What was repeated is not shown: who reads it goes on with it."""
         again = "Once more your" if times > 1 else "Your"

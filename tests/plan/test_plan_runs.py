@@ -104,11 +104,12 @@ async def test_without_a_plan_nothing_of_it_is_loaded_or_written() -> None:
     _, events = await perform(Agent(scripted(say("done")), [look]))
     assert not {"Planned", "StepStarted", "StepEnded"} & {type(event).__name__ for event in events}
     code = (
-        "import sys, anyio; from watchkeeper import Agent, Supervisor; from watchkeeper.testing import ScriptedModel, say\n"
+        "import sys, anyio; from watchkeeper import Agent, Supervisor\n"
+        "from watchkeeper.testing import ScriptedModel, say\n"
         "async def main():\n"
         "    async with Supervisor(plugged=False) as supervisor:\n"
         "        await (await supervisor.start(Agent(ScriptedModel([say('x')])), 'y')).wait()\n"
-        "anyio.run(main); sys.exit(any(name.startswith('watchkeeper.plan') for name in sys.modules))"
+        "anyio.run(main); sys.exit(any(name.startswith('watchkeeper.plan.') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

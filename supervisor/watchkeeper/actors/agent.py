@@ -13,7 +13,7 @@ from ..agent import Agent
 from ..allowance import Allowance
 from ..asking import ask
 from ..budget import Budget, Hold, Short
-from ..decisions import Act, Answer, End, Push, Situation, Tries, decide
+from ..decisions import UNSTORED, Act, Answer, End, Push, Situation, Tries, decide
 from ..detect.chant import FINISH, Chant
 from ..detect.monologue import Thoughts
 from ..guards.evidence import Evidence, Missing
@@ -257,6 +257,7 @@ class AgentActor:
             tools=specs,
             tool_choice=choice if specs else "auto",
             max_tokens=max_tokens,
+            reasoning_tokens=_least(self._agent.limits.reasoning_tokens, max_tokens),
             parallel=self._agent.parallel,
         )
 
@@ -339,7 +340,7 @@ class AgentActor:
                 reasoning=reply.reasoning,
                 usage=reply.usage,
                 seconds=self._run.seams.clock() - began,
-                stored=bool(reply.text.strip() or reply.calls) and reply.finish not in ("length", FINISH),
+                stored=bool(reply.text.strip() or reply.calls) and reply.finish not in UNSTORED,
             )
             self._thoughts.replied(replied)
             if over:
@@ -415,6 +416,7 @@ class AgentActor:
             seen.cached_tokens + used.cached_tokens,
             seen.reasoning_tokens + used.reasoning_tokens,
             seen.estimated or used.estimated,
+            seen.cache_write_tokens + used.cache_write_tokens,
         )
         return over
 
@@ -506,3 +508,8 @@ class AgentActor:
             "evidence_missing": bool(self._evidence.missing()),
             **({} if self._pilot is None else {"plan": self._pilot.snapshot()}),
         }
+
+
+def _least(*bounds: int | None) -> int | None:
+    """The least of some bounds, if the first of them is one at all."""
+    return None if bounds[0] is None else min(bound for bound in bounds if bound is not None)

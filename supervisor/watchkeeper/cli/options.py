@@ -51,6 +51,12 @@ class Options:
         int | None, Parameter(group=LIMITS, help="Tokens of one reply (4096); less for small contexts.")
     ] = None
 
+    reasoning_tokens: Annotated[int | None, Parameter(group=LIMITS, help="Of these, how many may be thinking.")] = None
+    reasoning_field: Annotated[
+        str | None,
+        Parameter(group=MODEL, help="The server's name for that limit, such as thinking_token_budget (vLLM)."),
+    ] = None
+
     tools: Annotated[
         tuple[str, ...], Parameter(group=AGENT, help="Tool sets by name, such as files,shell,http,clock,calc.")
     ] = ()
@@ -91,7 +97,7 @@ class Options:
     price: Annotated[
         str | None,
         Parameter(
-            group=MODEL, help="Its price per million tokens, INPUT,OUTPUT or INPUT,OUTPUT,CACHED (else the listed one)."
+            group=MODEL, help="Its price per million tokens, INPUT,OUTPUT[,CACHED[,CACHE_WRITE]] (else the listed one)."
         ),
     ] = None
 
@@ -145,6 +151,7 @@ def _limits(options: Options, profile: Profile) -> Limits:
         "working_seconds": options.working_seconds,
         "money": options.money,
         "reply_tokens": options.reply_tokens,
+        "reasoning_tokens": options.reasoning_tokens,
     }
     return msgspec.structs.replace(
         profile.limits, **{name: value for name, value in given.items() if value is not None}
@@ -156,10 +163,11 @@ def price_of(options: Options) -> Price | None:
     if options.price is None:
         return None
     try:
-        read, written, *cached = map(float, options.price.split(","))
-        if len(cached) <= 1:
-            return Price(input=read, output=written, cached=cached[0] if cached else None)
-        raise ValueError("too many")
+        read, written, *more = map(float, options.price.split(","))
+        if len(more) > 2:
+            raise ValueError("too many")
+        cached, cache_write, *_ = (*more, None, None)
+        return Price(input=read, output=written, cached=cached, cache_write=cache_write)
     except ValueError:
         raise CommandError(
             f"--price {options.price}: it takes money per million tokens, such as 1.25,10 or 1.25,10,0.125"
@@ -188,6 +196,7 @@ def _model(options: Options) -> Model:
             name,
             base_url=base_url,
             timeouts=timeouts,
+            reasoning_field=options.reasoning_field,
             extra={field: value for field, value in extra.items() if value is not None},
         ),
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..allowance import Allowance
 from ..budget import Budget
-from ..decisions import BROKEN, WITHHELD, End, Push
+from ..decisions import BROKEN, THOUGHT, UNSTORED, WITHHELD, End, Push
 from ..detect.chant import FINISH
 from ..messages import PlanChanged, Planned, PlanStep, Reminded, StepEnd, StepEnded, StepStarted
 from ..model import Reply
@@ -167,14 +167,14 @@ class Pilot:
             self._plan(found)
             return None
         if self.course.tries < self._planning.reasks:
-            stored = bool(reply.text.strip() or reply.calls) and reply.finish not in ("length", FINISH)
+            stored = bool(reply.text.strip() or reply.calls) and reply.finish not in UNSTORED
             return Push(self._words.plan_unread(found.problem, self._most).text, "plan", keep=stored)
         self._go_whole()
         self._tell(NONE, self._words.no_plan())
         return None
 
     def _draft(self, reply: Reply) -> Draft | Unread:
-        if reply.finish == "length":
+        if reply.finish in ("length", THOUGHT):
             return Unread("it was cut off at its length limit; make it shorter")
         if reply.finish == FINISH:
             return Unread("it went round and round in the same words and was cut off")
