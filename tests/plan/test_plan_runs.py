@@ -182,6 +182,8 @@ async def test_a_repaired_plan_is_taken() -> None:
     happened, _, following = back.text.split("\n", 2)
     assert happened == "Your plan could not be used: there is neither JSON nor a numbered list in it."
     assert '"done_when"' in following
+    _, events = await perform(agent_of([say("Hm."), say("Hm!"), plan("look at a"), say("a is fine"), say("fine")]))
+    assert of(events, PushedBack)[1].text.endswith("as a numbered list, one short step a line.")
 
 
 async def test_a_provider_that_withholds_the_plan_ends_the_run() -> None:

@@ -168,7 +168,8 @@ class Pilot:
             return None
         if self.course.tries < self._planning.reasks:
             stored = bool(reply.text.strip() or reply.calls) and reply.finish not in UNSTORED
-            return Push(self._words.plan_unread(found.problem, self._most).text, "plan", keep=stored)
+            last = self.course.tries == self._planning.reasks - 1
+            return Push(self._words.plan_unread(found.problem, self._most, last).text, "plan", keep=stored)
         self._go_whole()
         self._tell(NONE, self._words.no_plan())
         return None

@@ -29,12 +29,13 @@ class PlanWording:
             f"Think about what the task asks for, then reply with the plan as JSON in this form:\n{EXAMPLE}",
         )
 
-    def plan_unread(self, problem: str, most: int) -> Told:
+    def plan_unread(self, problem: str, most: int, last: bool) -> Told:
+        """``last``: it is asked for the last time, in the form that the smallest models can write."""
+        form = f"as JSON in this form:\n{EXAMPLE}"
         return Told(
             f"Your plan could not be used: {bounded(problem, 300)}.",
             f"Nothing was done yet. A plan has 1 to {most} steps, each with a goal.",
-            f"Reply with the plan alone, as JSON in this form:\n{EXAMPLE}\n"
-            "If JSON is difficult, write it as a numbered list, one step a line.",
+            f"Reply with the plan alone, {'as a numbered list, one short step a line.' if last else form}",
         )
 
     def plan_first(self) -> str:
