@@ -12,7 +12,19 @@ import pytest
 from planned import asks_for, diligent, plan, prompt, restless
 
 from support import facts, of, perform, scripted, supervised
-from watchkeeper import Agent, Budget, ConfigurationError, Event, Limits, Outcome, Planning, Price, Supervisor, tool
+from watchkeeper import (
+    Agent,
+    Budget,
+    ConfigurationError,
+    Event,
+    Limits,
+    Outcome,
+    Planning,
+    Price,
+    Supervisor,
+    TextTools,
+    tool,
+)
 from watchkeeper.messages import (
     CallEnded,
     FindingMade,
@@ -256,26 +268,23 @@ async def test_an_answer_after_a_step_that_a_limit_cut_short_is_forced() -> None
     assert (outcome.status, outcome.answer, outcome.forced) == ("completed", "Not all of it.", True)
 
 
-@pytest.mark.parametrize(("turns", "shares"), [(20, [4, 6, 10]), (10, [2, 3, 4]), (8, [2, 2, 2]), (100, [12, 12, 12])])
+@pytest.mark.parametrize(("turns", "shares"), [(20, [6, 6, 6]), (10, [2, 3, 3]), (8, [2, 2, 2]), (100, [12, 12, 12])])
 async def test_turns_are_shared_out_over_the_steps_that_are_left(turns: int, shares: list[int]) -> None:
-    """Greedy steps do not starve those after them, and what a step leaves over goes to the next."""
-    agent = agent_of(
-        diligent("a", "b", "c"), plan=Planning(step_turns=12, growth=0), limits=Limits(max_turns=turns, finish_turns=0)
-    )
+    """Greedy steps do not starve those after them."""
+    settings = Planning(step_turns=12, growth=0)
+    agent = agent_of(restless("a", "b", "c"), plan=settings, limits=Limits(max_turns=turns, finish_turns=0))
     outcome, events = await perform(agent, TASK)
-    assert outcome.status == "completed"
-    if turns == 20:
-        assert allowances(events) == [6, 8, 12]
-    assert all(given >= 2 for given in allowances(events))
-    greedy = agent_of(
-        restless("a", "b", "c"), plan=Planning(step_turns=12, growth=0), limits=Limits(max_turns=turns, finish_turns=0)
-    )
-    outcome, events = await perform(greedy, TASK)
-    assert outcome.turns <= turns
-    assert len(of(events, StepStarted)) == 3
+    assert allowances(events) == shares
     (planned,) = of(events, Planned)
     assert planned.turns == min(turns - 1, 37)
-    assert sum(allowances(events)) + 1 <= planned.turns
+    assert sum(shares) + 1 <= planned.turns
+    assert outcome.turns <= turns
+
+
+async def test_what_a_step_leaves_over_goes_to_the_next() -> None:
+    agent = agent_of(diligent("a", "b", "c"), plan=Planning(step_turns=12))
+    _, events = await perform(agent, TASK)
+    assert allowances(events) == [6, 8, 12]
 
 
 @pytest.mark.parametrize(
@@ -304,9 +313,9 @@ async def test_a_step_has_limits_of_its_own_in_each_dimension(limits: dict[str, 
     if why is not None:
         assert all(f"used up its {why}" in text for text in closing)
     kinds: list[Result] = [event.result for event in of(events, CallEnded)]
-    if "calls:look" in limits:
+    if "calls:look" in limits:  # the step goes on without them
         assert [result.kind for result in kinds[:4]] == ["finished", "finished", "not_run", "not_run"]
-        assert kinds[4 * 2 + 2].kind == "finished" or len(of(events, StepStarted)) == 2
+        assert [event.spent["turns"] for event in of(events, StepEnded)] == [6, 6]
 
 
 async def test_a_batch_beyond_the_calls_of_a_step_is_trimmed_and_says_whose_limit_it_is() -> None:
@@ -362,6 +371,46 @@ async def test_sub_agents_of_a_step_draw_from_the_step() -> None:
     assert outcome.answer == "done"
     (end,) = of(events, StepEnded)
     assert end.spent["calls"] == 4
+
+
+async def test_sub_agents_that_the_host_starts_do_not_draw_from_a_step() -> None:
+    parent = agent_of(lambda request, n: plan("look at a") if n == 1 else say("", stall=True))
+    child = Agent(ScriptedModel([call(("look", {"what": "b"})), say("b is odd")]), [look], name="child")
+    async with supervised() as supervisor:
+        run = await supervisor.start(parent, TASK)
+        while run.drawn is run.budget:
+            await anyio.sleep(0.1)
+        outcome = await (await supervisor.start(child, "look", parent=run)).wait()
+        assert outcome.answer == "b is odd"
+        assert run.drawn.spent == {"turns": 1}
+        assert run.budget.spent["turns"] == 2 + 2
+        run.cancel()
+
+
+async def test_a_small_limit_of_a_step_is_no_reason_to_go_without_tools_from_the_start() -> None:
+    agent = agent_of(diligent("look at a"), plan=Planning(step_limits={"tokens": 900}))
+    _, events = await perform(agent, TASK)
+    assert [event.tools_on for event in of(events, TurnStarted)][1]
+
+
+async def test_eight_planned_runs_within_one_limit() -> None:
+    shared = Budget(calls=11, turns=100)
+    async with supervised(keep=10_000) as supervisor:
+        runs = [
+            await supervisor.start(
+                agent_of(diligent("look at a", "look at b"), plan=Planning(step_limits={"calls": 2})),
+                TASK,
+                budget=shared,
+            )
+            for _ in range(8)
+        ]
+        outcomes = [await run.wait() for run in runs]
+        events = [event for run in runs for event in await facts(run)]
+    assert {outcome.status for outcome in outcomes} <= {"completed", "stopped"}
+    assert shared.spent["calls"] == 11
+    assert sum(event.result.kind == "finished" for event in of(events, CallEnded)) == 11
+    for run in runs:
+        check_steps(await facts(run))
 
 
 # -- limits of the run outrank ----------------------------------------------------------------------------------------
@@ -565,6 +614,23 @@ async def test_who_speaks_at_the_summing_up_gets_tools_again() -> None:
         outcome = await handle[0].wait()
     assert outcome.answer == "a and b are fine"
     assert [call.tool for call in outcome.calls] == ["look"]
+
+
+async def test_tools_in_text_can_plan() -> None:
+    texts = [
+        'Thought: I plan.\nAnswer: {"steps": ["look at a", "look at b"]}',
+        "Thought: go\nAction: look\nAction Input: a",
+        "Answer: a is seen\nMISSING: its colour",
+        '{"steps": ["look at the colour of a"]}',
+        "Action: look\nAction Input: colour",
+        "Answer: it is red",
+        "Answer: a is red",
+    ]
+    agent = Agent(TextTools(ScriptedModel(map(say, texts))), [look], plan=True)
+    outcome, events = await perform(agent, TASK)
+    assert (outcome.answer, len(outcome.calls)) == ("a is red", 2)
+    assert [record.goal for record in outcome.plan] == ["look at a", "look at the colour of a"]
+    assert of(events, PushedBack) == []
 
 
 # -- configuration ----------------------------------------------------------------------------------------------------

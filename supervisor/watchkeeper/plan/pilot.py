@@ -140,7 +140,8 @@ class Pilot:
         elif "calls" in own.limits and own.limits["calls"] - own.spent.get("calls", 0) < 1:
             why = "calls"
         elif self._planning.step_limits:
-            why = self.allowance.nearly_used(self._run.agent.profile.finish_at, (), estimate)
+            # A small limit is no reason to go without tools from the start.
+            why = self.allowance.nearly_used(self._run.agent.profile.finish_at, (), estimate if spent else 0)
         if why is None:
             return False
         self._closing = why
