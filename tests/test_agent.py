@@ -111,6 +111,23 @@ async def test_thinking_that_comes_to_a_reply_stands() -> None:
     assert of(events, ModelReplied)[0].finish == "stop"  # no limit, no cut
 
 
+@asynccontextmanager
+async def _thinking_last(request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
+    async def chunks() -> AsyncIterator[Chunk]:
+        yield TextDelta("a is fine")
+        for n in range(300):
+            yield TextDelta(f"{n * n * 7919} ", "reasoning")
+
+    yield chunks()
+
+
+async def test_an_answer_that_has_begun_is_not_thrown_away_for_its_thinking() -> None:
+    model = scripted()
+    model.stream = _thinking_last  # type: ignore[method-assign]
+    outcome, _ = await perform(Agent(model, limits=Limits(reasoning_tokens=100)))
+    assert (outcome.status, outcome.answer) == ("completed", "a is fine")
+
+
 # -- chanting ---------------------------------------------------------------------------------------------------------
 
 CHANT = "Let me see. " + "I am done. " * 4000

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from planned import asks_for, diligent, plan, prompt, restless
 
@@ -28,6 +29,8 @@ from watchkeeper import (
 from watchkeeper.messages import (
     CallEnded,
     FindingMade,
+    ModelReplied,
+    ModelRequested,
     PlanChanged,
     Planned,
     PlanStep,
@@ -160,6 +163,25 @@ async def test_an_answer_without_evidence_is_sent_back_and_ends_the_run() -> Non
     assert outcome.plan[0].ended == "answer"
 
 
+async def test_the_summing_up_is_no_way_around_the_limits_of_steps() -> None:
+    """While evidence is missing tools are on in it: without a bound it would take all that the run has left."""
+
+    @tool(effect="reads")
+    async def check() -> str:
+        """Check."""
+        return "it holds"
+
+    def script(request: Request, n: int) -> Step:
+        return plan("think") if n == 1 else say("thought") if n == 2 else call(("look", {"what": str(n)}))
+
+    settings = Planning(step_turns=3)
+    agent = agent_of(
+        script, tools=[look, check], required=["check"], plan=settings, limits=Limits(max_turns=90, finish_turns=2)
+    )
+    outcome, _ = await perform(agent, TASK)
+    assert (outcome.status, outcome.reason, outcome.turns) == ("stopped", "turns", 1 + 1 + 3 + 2)
+
+
 # -- the plan is no plan ----------------------------------------------------------------------------------------------
 
 
@@ -218,6 +240,27 @@ async def test_never_more_steps_than_twelve() -> None:
     agent = agent_of([plan(*map(str, range(1000)))] * 3 + [fail("auth")], limits=Limits(max_turns=1000))
     _, events = await perform(agent)
     assert len(of(events, Planned)[0].steps) == 12
+
+
+async def test_tools_that_are_not_sent_are_not_counted() -> None:
+    """Else the first request would teach the run too small an idea of how many tokens its characters are."""
+
+    @tool(effect="reads", description="A very long story. " * 500)
+    async def tell() -> str:
+        return "told"
+
+    def script(request: Request, n: int) -> Step:
+        characters = sum(len(message.content) for message in request.messages) + len(repr(request.tools))
+        step = plan("tell it") if n == 1 else say(f"answer {n}")
+        return msgspec.structs.replace(step, usage=Usage(characters // 4, 20))
+
+    _, events = await perform(agent_of(script, tools=[tell]), TASK)
+    planning, step, _ = of(events, ModelRequested)
+    assert planning.input_estimate < 1000
+    assert step.input_estimate > 2500
+    for asked, replied in zip(of(events, ModelRequested)[1:], of(events, ModelReplied)[1:], strict=True):
+        assert replied.usage is not None
+        assert replied.usage.input_tokens <= asked.input_estimate
 
 
 # -- limits of a step -------------------------------------------------------------------------------------------------
@@ -388,9 +431,19 @@ async def test_sub_agents_that_the_host_starts_do_not_draw_from_a_step() -> None
 
 
 async def test_a_small_limit_of_a_step_is_no_reason_to_go_without_tools_from_the_start() -> None:
-    agent = agent_of(diligent("look at a"), plan=Planning(step_limits={"tokens": 900}))
+    """It has room for this request and not for another one like it."""
+    _, events = await perform(agent_of(diligent("look at a")), TASK)
+    estimate = of(events, ModelRequested)[1].input_estimate
+    agent = agent_of(diligent("look at a"), plan=Planning(step_limits={"tokens": 1.5 * estimate}))
     _, events = await perform(agent, TASK)
-    assert [event.tools_on for event in of(events, TurnStarted)][1]
+    assert [event.tools_on for event in of(events, TurnStarted)][:2] == [False, True]
+
+
+async def test_after_its_last_turn_a_step_is_over_whatever_was_said_in_it() -> None:
+    """Without that, one that does not listen would go on without tools until its turns are used up."""
+    agent = agent_of(restless("a", "b"), plan=Planning(step_limits={"calls": 2}, growth=0), limits=Limits(max_turns=12))
+    _, events = await perform(agent, TASK)
+    assert [event.spent["turns"] for event in of(events, StepEnded)] == [3, 3]
 
 
 async def test_eight_planned_runs_within_one_limit() -> None:
@@ -443,7 +496,10 @@ async def test_the_runs_own_limits_end_it_wherever_it_is(limits: Limits) -> None
     assert outcome.status in ("completed", "stopped")
     if limits.max_turns > 6:
         assert (outcome.status, outcome.forced) == ("completed", True)
-        assert ends(events)[-1][1] == "run"
+        # The open step ends before the last answer is asked for, which draws from the run alone.
+        end = of(events, StepEnded)[-1]
+        assert end.ended == "run"
+        assert end.n < next(event.n for event in of(events, Reminded) if event.about.startswith("finish"))
 
 
 async def test_nothing_in_a_plan_raises_a_limit() -> None:
@@ -613,7 +669,7 @@ async def test_who_speaks_at_the_summing_up_gets_tools_again() -> None:
         handle.append(await supervisor.start(agent_of(script), TASK))
         outcome = await handle[0].wait()
     assert outcome.answer == "a and b are fine"
-    assert [call.tool for call in outcome.calls] == ["look"]
+    assert [(call.tool, call.kind) for call in outcome.calls] == [("look", "finished")]
 
 
 async def test_tools_in_text_can_plan() -> None:
