@@ -55,6 +55,77 @@ async def test_the_limit_of_turns_to_the_turn(needed: int) -> None:
         assert (outcome.status, outcome.reason) == expected
 
 
+# -- thinking ---------------------------------------------------------------------------------------------------------
+
+
+async def test_the_limit_of_thinking_is_part_of_that_of_the_reply() -> None:
+    model = scripted(call(("look", {"what": "a"})), say("done"))
+    limits = Limits(reply_tokens=300, reasoning_tokens=200, output_tokens=150)
+    await perform(Agent(model, [look], limits=limits))
+    assert [(request.max_tokens, request.reasoning_tokens) for request in model.requests] == [(150, 150), (140, 140)]
+    model = scripted(say("done"))
+    await perform(Agent(model))
+    assert model.requests[0].reasoning_tokens is None
+
+
+def pondering(times: int) -> list[Step]:
+    """Thinks on and on, of other things each time, before it says a word."""
+    return [
+        Step(" never", reasoning=" ".join(f"thought {n} {n * n}" for n in range(20_000 + k)), usage=None)
+        for k in range(times)
+    ]
+
+
+async def test_thinking_far_beyond_its_limit_is_cut_and_sent_back() -> None:
+    """Else a model that thinks for ever would use up the whole reply, each time."""
+    model = ScriptedModel([*pondering(1), say("a is fine")], pieces=8)
+    outcome, events = await perform(Agent(model, [look], limits=Limits(reply_tokens=4000, reasoning_tokens=100)))
+    assert (outcome.status, outcome.answer) == ("completed", "a is fine")
+    first = of(events, ModelReplied)[0]
+    assert (first.finish, first.stored, first.text) == ("reasoning_length", False, "")
+    assert 800 <= len(first.reasoning) <= 832
+    assert first.usage is not None
+    assert first.usage.estimated
+    assert first.usage.output_tokens <= 832
+    (back,) = of(events, PushedBack)
+    assert back.text.startswith("Your thinking passed its length limit")
+    assert not back.stored
+
+
+async def test_who_thinks_on_and_on_twice_is_stopped() -> None:
+    model = ScriptedModel(pondering(2), pieces=8)
+    outcome, _ = await perform(Agent(model, limits=Limits(reasoning_tokens=100)))
+    assert (outcome.status, outcome.reason) == ("stopped", "length")
+
+
+async def test_thinking_that_comes_to_a_reply_stands() -> None:
+    """A little beyond the limit it may only be counted otherwise, and what comes after it is worth more."""
+    words = " ".join(f"{n * n * 7919}" for n in range(200))
+    steps = [Step("a is fine", reasoning=words[:700]), Step("done", reasoning=words[:800])]
+    for step in steps:
+        outcome, _ = await perform(Agent(scripted(step), limits=Limits(reasoning_tokens=100)))
+        assert outcome.status == "completed"
+    _, events = await perform(Agent(ScriptedModel(pondering(1), pieces=8)))
+    assert of(events, ModelReplied)[0].finish == "stop"  # no limit, no cut
+
+
+@asynccontextmanager
+async def _thinking_last(request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
+    async def chunks() -> AsyncIterator[Chunk]:
+        yield TextDelta("a is fine")
+        for n in range(300):
+            yield TextDelta(f"{n * n * 7919} ", "reasoning")
+
+    yield chunks()
+
+
+async def test_an_answer_that_has_begun_is_not_thrown_away_for_its_thinking() -> None:
+    model = scripted()
+    model.stream = _thinking_last  # type: ignore[method-assign]
+    outcome, _ = await perform(Agent(model, limits=Limits(reasoning_tokens=100)))
+    assert (outcome.status, outcome.answer) == ("completed", "a is fine")
+
+
 # -- chanting ---------------------------------------------------------------------------------------------------------
 
 CHANT = "Let me see. " + "I am done. " * 4000

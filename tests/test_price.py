@@ -29,6 +29,16 @@ def test_cached_and_thought_tokens_have_prices_of_their_own() -> None:
     assert Price(input=0, output=0, request=0.01).of(usage) == 0.01
 
 
+def test_what_is_put_into_the_cache_has_a_price_of_its_own() -> None:
+    price = Price(input=2.0, output=10.0, cached=0.5, cache_write=2.5)
+    usage = Usage(1_000_000, 0, cached_tokens=400_000, cache_write_tokens=500_000)
+    assert price.of(usage) == pytest.approx(0.1 * 2 + 0.4 * 0.5 + 0.5 * 2.5)
+    assert price.most(1_000_000, 0) == pytest.approx(2.5)
+    assert Price(input=2.0, output=10.0).of(usage) == pytest.approx(2.0)
+    # Counts that cannot be are cut to what was read.
+    assert price.of(Usage(100, 0, cached_tokens=60, cache_write_tokens=70)) * UNIT == pytest.approx(60 * 0.5 + 40 * 2.5)
+
+
 def test_a_long_request_pays_the_dearer_price_for_all_its_tokens() -> None:
     price = Price(input=1, output=2, steps=((200_000, Price(input=3, output=4)), (500_000, Price(input=5, output=6))))
     costs = [price.of(Usage(read, 0)) * UNIT / read for read in (200_000, 200_001, 500_000, 500_001)]
@@ -42,6 +52,7 @@ def test_a_long_request_pays_the_dearer_price_for_all_its_tokens() -> None:
         input=st.floats(0, 100),
         output=st.floats(0, 100),
         cached=st.none() | st.floats(0, 100),
+        cache_write=st.none() | st.floats(0, 100),
         reasoning=st.none() | st.floats(0, 100),
         request=st.floats(0, 1),
     ),
@@ -55,6 +66,7 @@ def test_no_reply_within_a_hold_costs_more_than_was_held(price: Price, read: int
         data.draw(st.integers(0, written)),
         data.draw(st.integers(0, 2 * read)),
         data.draw(st.integers(0, 2 * written)),
+        cache_write_tokens=data.draw(st.integers(0, 2 * read)),
     )
     most = price.most(read, written)
     assert 0 <= price.of(within) <= most * (1 + 1e-9)
@@ -119,6 +131,7 @@ def test_all_parts_of_a_listed_price_are_taken_over(catalogue: Catalogue) -> Non
         "input_mtok": tiered(1.0, (200_000, 3.0)),
         "output_mtok": tiered(2.0, (200_000, 4.0), (500_000, 6.0)),
         "cache_read_mtok": 0.25,
+        "cache_write_mtok": tiered(1.25, (200_000, 3.75)),
         "output_reasoning_mtok": 7.0,
         "requests_kcount": 5.0,
         "web_searches_kcount": 10.0,
@@ -127,8 +140,12 @@ def test_all_parts_of_a_listed_price_are_taken_over(catalogue: Catalogue) -> Non
     assert listed("m", "example") == Price(
         input=1,
         output=2,
+        cache_write=1.25,
         **same,
-        steps=((200_000, Price(input=3, output=4, **same)), (500_000, Price(input=3, output=6, **same))),
+        steps=(
+            (200_000, Price(input=3, output=4, cache_write=3.75, **same)),
+            (500_000, Price(input=3, output=6, cache_write=3.75, **same)),
+        ),
     )
 
 
@@ -168,8 +185,10 @@ async def test_the_hosts_prices_go_before_the_list_which_is_asked_once(catalogue
 
 def test_the_real_list_is_read_and_agrees_with_its_own_sums() -> None:
     genai_prices = pytest.importorskip("genai_prices")
-    usage = Usage(300_000, 5_000, cached_tokens=100_000)
-    theirs = genai_prices.Usage(input_tokens=300_000, output_tokens=5_000, cache_read_tokens=100_000)
+    usage = Usage(300_000, 5_000, cached_tokens=100_000, cache_write_tokens=50_000)
+    theirs = genai_prices.Usage(
+        input_tokens=300_000, output_tokens=5_000, cache_read_tokens=100_000, cache_write_tokens=50_000
+    )
     for name, url in (
         ("gpt-5", "https://api.openai.com/v1"),
         ("gpt-5-mini", "https://api.openai.com:443"),

@@ -28,7 +28,7 @@ LAYERS = tuple(
         "messages errors seams",
         "admission agent allowance approvals arguments asking budget current decisions detect escapes failures"
         " fingerprint fitting goal guards history jsontext ladder ledger locks log model monitor naming occurrences"
-        " outputs planner plugins price prices profiles provider redaction reports results retry states stopwatch"
+        " outputs plan planner plugins price prices profiles provider redaction reports results retry states stopwatch"
         " threads thresholds tools trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
@@ -53,8 +53,8 @@ DETECTION = tuple(
 # Decide without waiting, act afterwards: these decide.
 PURE = {
     *("admission", "allowance", "approvals", "arguments", "budget", "decisions", "detect", "escapes", "fingerprint"),
-    *("fitting", "goal", "guards", "history", "jsontext", "ladder", "ledger", "occurrences", "planner", "price"),
-    *("profiles", "provider", "redaction", "results", "states", "stopwatch", "wording"),
+    *("fitting", "goal", "guards", "history", "jsontext", "ladder", "ledger", "occurrences", "plan", "planner"),
+    *("price", "profiles", "provider", "redaction", "results", "states", "stopwatch", "wording"),
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 

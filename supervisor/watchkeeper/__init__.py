@@ -27,6 +27,7 @@ _HOMES = {
     "ModelError": "model",
     "OpenAIModel": "models.openai",
     "Outcome": "messages",
+    "Planning": "plan.settings",
     "Price": "price",
     "Profile": "profiles",
     "Redaction": "redaction",
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from .model import ModelError as ModelError
     from .models.openai import OpenAIModel as OpenAIModel
     from .models.text import TextTools as TextTools
+    from .plan.settings import Planning as Planning
     from .plugins import load_tools as load_tools
     from .price import Price as Price
     from .profiles import Limits as Limits

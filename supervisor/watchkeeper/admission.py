@@ -131,10 +131,17 @@ class Admission:
         self._guards = guards
         self._wording = wording
         self._budget = budget
-        self._counted: dict[str, dict[str, float]] = {name: self._counts(name) for name in tools}
+        self._counted: dict[str, dict[str, float]] = {}
+        self._whose = "of the run"
+        self.draw_from(budget, self._whose)
         self._writers_alone = writers_alone
         self._redaction = redaction
         self._approvals = approvals
+
+    def draw_from(self, budget: Budget, whose: str) -> None:
+        """From now on calls are paid from this budget. ``whose`` its limit of calls is, in words for the model."""
+        self._budget, self._whose = budget, whose
+        self._counted = {name: self._counts(name) for name in self._tools}
 
     def consider(
         self, call: Call, turn: int, t: float, *, tools_off: bool, shown: Call | None = None
@@ -223,7 +230,7 @@ class Admission:
         slot.heading = self._redaction.text(heading)
 
     def _counts(self, tool: str) -> dict[str, float]:
-        """What a call is counted in; by tool only where there is a limit, which never comes later."""
+        """What a call is counted in; by tool only where there is a limit, which comes with a budget and never later."""
         by_tool = f"calls:{tool}"
         return {"calls": 1} if self._budget.limit(by_tool) is None else {"calls": 1, by_tool: 1}
 
@@ -244,7 +251,7 @@ class Admission:
             return None
         if hold is not None:
             self._budget.release(hold)
-        whose = "of the run" if short.dimension == "calls" else f"of {tool}"
+        whose = self._whose if short.dimension == "calls" else f"of {tool}"
         told = self._wording.too_many_calls(int(self._budget.limit(short.dimension) or 0), whose)
         return _result(call, tool, "not_run", told, "too_many_calls", by=short.dimension)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from .current import current_call
 from .errors import ConfigurationError, SpawnRefused
@@ -16,9 +17,15 @@ from .profiles import Limits, Profile, profile_named
 from .retry import RetryPolicy
 from .tools import NOTHING, Tool, ToolOutput
 
+if TYPE_CHECKING:
+    from .plan.settings import Planning
+
 FORCED = "(This answer was given because a limit was near; not all of the work may be done.)"
 """Stands behind a sub-agent's forced answer, which is not to be taken for a whole one."""
-OPTIONAL_LIMITS = ("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens", "money")
+OPTIONAL_LIMITS = (
+    *("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens", "money"),
+    "reasoning_tokens",
+)
 
 
 class Agent:
@@ -29,6 +36,7 @@ class Agent:
     - ``profile``: a name or a :class:`Profile`; ``limits`` replaces the profile's limits.
     - ``guide``: what it is told of its goal and how it is seen that it loses it, as far as that is code.
     - ``policy``: a function that allows, denies or asks, call by call, beside the profile's rules; deny wins.
+    - ``plan``: True, or :class:`Planning`: the work is planned and done step by step, each with limits of its own.
     - ``tool_choice``: ``auto``, ``required`` (until the first call), or a tool's name.
 
     Raises :class:`ConfigurationError` if two tools have one name, or a required tool is not there or is denied,
@@ -49,6 +57,7 @@ class Agent:
         limits: Limits | None = None,
         policy: PolicyFunction | None = None,
         guide: Guide = Guide(),  # noqa: B008
+        plan: bool | Planning = False,
         tool_choice: str = "auto",
         parallel: bool = True,
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008
@@ -70,6 +79,11 @@ class Agent:
         _check_limits(self.limits)
         _check_policy(name, policy, self.profile.guard_seconds)
         _check_counts(self.profile)
+        self.plan: Planning | None = None
+        if plan is not False:
+            from .plan.settings import planning
+
+            self.plan = planning(plan, self.limits.max_turns)
         check(self.profile.rules, self.tools.values())
         if tool_choice not in ("auto", "none", "required") and tool_choice not in self.tools:
             raise ConfigurationError(

@@ -63,6 +63,14 @@ class Allowance:
             reply = int(min(reply, room))
         return self._budget.hold(self._most(read, reply))
 
+    def affords(self, read: int) -> bool:
+        """Whether a request with so many input tokens would get its hold."""
+        hold = self.hold(read)
+        if isinstance(hold, Short):
+            return False
+        self._budget.release(hold)
+        return True
+
     def settle(self, hold: Hold, usage: Usage | None) -> Charge:
         """Charge a request: at what was used, or at its hold where nobody says what was, or says what cannot be."""
         if usage is None or not _is_possible(usage):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import anyio
 
+from .decisions import THOUGHT
 from .detect.chant import FINISH, Chant, Chanting
 from .history import unique
 from .jsontext import NotJSON, decode
@@ -32,6 +34,9 @@ MAX_REPLY = 2_000_000
 """Characters of one reply at which its stream is cut: a stream without end must not fill the memory."""
 WHOLE = 2000
 """Characters of a delta that holds all of a text or an argument: it has come to its end, so there is nothing to cut."""
+PER_TOKEN = 8
+"""Characters of thinking for each token that it may take at which a reply is cut: twice what a token holds in prose, so
+that no server's count is undercut. None are seen of servers that do not show the thinking."""
 MAX_CALLS = 100_000
 MAX_NAME = 200
 SLACK = 0.01
@@ -69,6 +74,8 @@ class Assembly:
         """Long deltas with which a stream began: they are heard if more of it comes."""
         self.chanting: Chanting | None = None
         self.size = 0
+        self.thought = 0
+        """Characters of thinking."""
         self.finish = ""
         self.usage: Usage | None = None
         self.chunks = 0
@@ -79,6 +86,8 @@ class Assembly:
             if not chunk.text:
                 return
             self._text.setdefault(chunk.channel, []).append(chunk.text)
+            if chunk.channel == "reasoning":
+                self.thought += len(chunk.text)
             self._hear(chunk.channel, chunk.text)
             if safe := self._stream(chunk.channel, chunk.text):
                 self._deltas(TextDelta(safe, chunk.channel))
@@ -185,7 +194,7 @@ class Assembly:
         Where the server has not said what it counted, it is the estimate of what went in, and of what came out a token
         for each character, at most what was allowed for. Thoughts that a server does not show are not in it.
         """
-        self.finish = FINISH
+        self._cut_short(FINISH, input_tokens, output_tokens)
         if found.channel in self._text:
             whole = self._redacted(found.channel, 0, "".join(self._text[found.channel]))
             self._text[found.channel] = [whole[: found.keep]]
@@ -193,6 +202,17 @@ class Assembly:
         self._calls = {
             index: made for index, made in self._calls.items() if index not in broken and _is_whole("".join(made.parts))
         }
+
+    def thinks_beyond(self, most: float) -> bool:
+        """More than so many characters of thinking have come, and nothing else."""
+        return self.thought > most and self.thought == self.size and not self._calls
+
+    def cut_thinking(self, input_tokens: int, output_tokens: int) -> None:
+        """The reply ends here: nothing but thoughts has come, and too many. Counted as :meth:`cut` does."""
+        self._cut_short(THOUGHT, input_tokens, output_tokens)
+
+    def _cut_short(self, finish: str, input_tokens: int, output_tokens: int) -> None:
+        self.finish = finish
         if self.usage is None:
             self.usage = Usage(input_tokens, min(self.size, output_tokens), estimated=True)
 
@@ -255,7 +275,8 @@ async def ask(
 
     The model's ``timeouts`` hold for the first chunk, between chunks and in all. On cancellation the model's stream is
     left at once. So it is when ``chant`` hears that the reply goes round and round: what had come is the reply, with
-    ``chant`` as its finish reason. Without ``cut_chant`` that is only noted.
+    ``chant`` as its finish reason. Without ``cut_chant`` that is only noted. A reply that begins with thinking far
+    beyond the request's limit is cut likewise, with ``reasoning_length``.
     """
     timeouts = getattr(model, "timeouts", None) or Timeouts()
     assembly = Assembly(log, taken, deltas, chant)
@@ -264,6 +285,8 @@ async def ask(
     end = began + timeouts.total
     slack = timeouts.idle * SLACK
     armed = began - timeouts.idle
+    most = math.inf if request.reasoning_tokens is None else (request.reasoning_tokens + 1) * PER_TOKEN
+    allowed = request.max_tokens if request.max_tokens is not None else 0
     try:
         with anyio.CancelScope(deadline=min(began + timeouts.first_chunk, end)) as scope:
             async with model.stream(request) as chunks:
@@ -276,14 +299,15 @@ async def ask(
                         armed = now
                         scope.deadline = min(now + timeouts.idle, end)
                     assembly.add(chunk)
-                    if assembly.chanting is not None and cut_chant:
+                    if (assembly.chanting is not None and cut_chant) or assembly.thinks_beyond(most):
                         break
             if not assembly.chunks:
                 raise ModelError("empty_stream", "the stream ended before anything came")
             assembly.end()
             if assembly.chanting is not None and cut_chant:
-                allowed = request.max_tokens if request.max_tokens is not None else 0
                 assembly.cut(assembly.chanting, estimate - allowed, allowed)
+            elif assembly.thinks_beyond(most):
+                assembly.cut_thinking(estimate - allowed, allowed)
             return assembly.reply()
         raise ModelError("timeout", _too_late(timeouts, bool(assembly.chunks), clock() >= end))
     except ModelError:

@@ -12,7 +12,7 @@ from .detect.chant import FINISH
 from .guards.evidence import Missing
 from .messages import Call, Status
 from .model import Reply
-from .wording import Wording
+from .wording import Told, Wording
 
 WITHHELD = frozenset({"content_filter", "refusal", "safety", "blocked"})
 """Finish reasons with which a provider says that it withheld the reply: terminal, never asked again."""
@@ -21,6 +21,13 @@ KNOWN_FINISH = frozenset({"stop", "tool_calls", "length", "function_call", "end_
 
 BROKEN = frozenset({"error", "abort", "aborted", "cancelled", "canceled"})
 """Finish reasons with which a server says that the reply is not what the model meant to say: no answer either."""
+
+
+THOUGHT = "reasoning_length"
+"""The finish reason of a reply that was cut because its thinking passed its own limit."""
+
+UNSTORED = frozenset({"length", FINISH, THOUGHT})
+"""Finish reasons of replies that are no part of the conversation: cut off in the middle."""
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -79,7 +86,9 @@ def decide(reply: Reply, situation: Situation, tries: Tries, wording: Wording) -
     if reply.finish in WITHHELD:
         return End("stopped", "filtered")
     if reply.finish == "length":
-        return _cut(tries, wording)
+        return _cut(tries, wording.cut_reply())
+    if reply.finish == THOUGHT:
+        return _cut(tries, wording.cut_thinking())
     if reply.finish == FINISH:
         # Not kept: a model that reads its chant goes on with it. The ladder counts them and ends them.
         tries.chanted += 1
@@ -116,11 +125,11 @@ def decide(reply: Reply, situation: Situation, tries: Tries, wording: Wording) -
     return Answer(reply.text, forced=situation.finishing)
 
 
-def _cut(tries: Tries, wording: Wording) -> Decision:
+def _cut(tries: Tries, told: Told) -> Decision:
     tries.cut += 1
     if tries.cut > 1:
         return End("stopped", "length")
-    return Push(wording.cut_reply().text, "length", keep=False)
+    return Push(told.text, "length", keep=False)
 
 
 def unparsed_call(text: str, tools: Collection[str]) -> str | None:

@@ -34,6 +34,9 @@ How = Literal["once", "run", "always", "denied", "timed_out", "cancelled"]
 """What became of a call that needed approval. The first three permit it: this call, such calls in this run, such calls
 in later runs of the agent too. ``timed_out``: nobody spoke in time, which is a no."""
 
+StepEnd = Literal["answer", "allowance", "run"]
+"""How a step of a plan ended: by what the model said, by its allowance, or because the run was at its own end."""
+
 
 class Call(msgspec.Struct, frozen=True, gc=False):
     """One tool call as the model wrote it. ``arguments`` is raw JSON text; ``slot`` counts from 1 within the turn."""
@@ -75,6 +78,8 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     estimated: bool = False
+    cache_write_tokens: int = 0
+    """Input tokens that were written to the provider's cache."""
 
     @property
     def total(self) -> int:
@@ -145,6 +150,24 @@ class CallRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The tool that was called in its place, by a guard's decision."""
 
 
+class PlanStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A step of a plan, in the model's words: what is to be done, and how one sees that it is."""
+
+    goal: str
+    done_when: str = ""
+
+
+class StepRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A line of the outcome: one step of the plan and what came of it."""
+
+    goal: str
+    ended: StepEnd | None = None
+    """None: it was never begun."""
+    finding: str = ""
+    lacks: str = ""
+    turns: int = 0
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a run ended. Always returned, never raised.
 
@@ -165,6 +188,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer was given because a limit was near, not because the work was done."""
     partial: str | None = None
     """The last text of the model when there is no answer."""
+    plan: tuple[StepRecord, ...] = ()
+    """The steps of a planned run, in order; those that a change of the plan has dropped are not among them."""
     rejected: tuple[str, ...] = ()
     """Answers that the evidence gate did not accept, oldest first."""
     calls: tuple[CallRecord, ...] = ()
@@ -533,6 +558,49 @@ class ChildEnded(Event, frozen=True, gc=False, tag="child_ended"):
     """Digest of its calls and their results, in any order: equal work has equal digests; empty without calls."""
 
 
+class Planned(Event, frozen=True, gc=False, tag="planned"):
+    """The plan of the run, as the model gave it."""
+
+    steps: tuple[PlanStep, ...]
+    question: str = ""
+    """The task, as the model has understood it."""
+    turns: int = 0
+    """The most turns that the steps and the summing up may take, going by this plan and the run's limits."""
+    whole: bool = False
+    """No plan was to be had: the one step is the task itself, done as in a run without a plan."""
+
+
+class StepStarted(Event, frozen=True, gc=False, tag="step_started"):
+    number: int
+    """From 1; a step that is added later has a number of its own."""
+    of: int
+    """Steps of the plan as it stands."""
+    goal: str
+    done_when: str = ""
+    allowance: dict[str, float] = {}
+    """Its own limits, by dimension; ``seconds`` is its time."""
+
+
+class StepEnded(Event, frozen=True, gc=False, tag="step_ended"):
+    number: int
+    ended: StepEnd
+    finding: str = ""
+    """What the model said of it, bounded."""
+    lacks: str = ""
+    """What is missing, as the model or its allowance says; empty: nothing."""
+    spent: dict[str, float] = {}
+    """What it drew from the budget with its calls and sub-agents, by dimension."""
+
+
+class PlanChanged(Event, frozen=True, gc=False, tag="plan_changed"):
+    """The model has looked at what is left of its plan; ``steps`` are still to do."""
+
+    steps: tuple[PlanStep, ...]
+    added: int = 0
+    """How many more these are than were left before; less than 0: fewer."""
+    reason: str = ""
+
+
 class LoopBlocked(Event, frozen=True, gc=False, tag="loop_blocked"):
     """The event loop did not run for so long; ``frame`` is what held it."""
 
@@ -585,6 +653,10 @@ AnyEvent = (
     | ContextChanged
     | ChildStarted
     | ChildEnded
+    | Planned
+    | StepStarted
+    | StepEnded
+    | PlanChanged
     | LoopBlocked
     | GuardOverran
     | Unknown

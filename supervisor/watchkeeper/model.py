@@ -20,6 +20,8 @@ class Request(msgspec.Struct, frozen=True):
     tool_choice: str = "auto"
     """``auto``, ``none``, ``required``, or the name of a tool."""
     max_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    """Of ``max_tokens``, how many may be thought; None: no limit of their own. Models do what their servers know."""
     parallel: bool = True
 
 

@@ -65,6 +65,7 @@ _FIELDS = {
     "input": "input_mtok",
     "output": "output_mtok",
     "cached": "cache_read_mtok",
+    "cache_write": "cache_write_mtok",
     "reasoning": "output_reasoning_mtok",
     "request": "requests_kcount",
 }

@@ -50,6 +50,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     reply_tokens: int = 4096
     """Tokens of one turn's reply (``max_completion_tokens`` or ``max_tokens`` of the request); cut to what the budget
     has left."""
+    reasoning_tokens: int | None = None
+    """Of these, how many may be thinking. Servers that know such a limit are told; thinking that streams on far beyond
+    it is cut off and sent back once."""
     pushbacks: int = 2
     """How often an answer is sent back, for evidence, before the run ends."""
     empty_replies: int = 2

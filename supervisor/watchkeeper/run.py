@@ -111,6 +111,8 @@ class Run:
         self.tree = self.root.id
         self.seams = seams
         self.budget = budget
+        self.drawn = budget
+        """What it draws from now: its budget, or that of a step of its plan."""
         self.grips_above: frozenset[Grip] = grips_above
         self.within = within
         """The tools of the calls within which it was started, outermost first."""
@@ -503,6 +505,10 @@ class Run:
     def working_seconds(self) -> float:
         """Seconds without pauses and waits for the provider, its own or those of sub-agents that it waits for."""
         return self._working.seconds(self.seams.clock())
+
+    def wall_seconds(self) -> float:
+        """Seconds since it began, without pauses."""
+        return self._wall.seconds(self.seams.clock())
 
     def children_changed(self) -> None:
         """While all sub-agents that calls of this run wait for stand still themselves, so does its working time."""

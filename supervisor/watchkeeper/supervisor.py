@@ -181,7 +181,7 @@ class Supervisor:
             self._check_spawn(parent, agent)
             if parent.executor is not None:
                 parent.executor.take_grips()
-        above = [parent.budget if parent is not None else self.budget]
+        above = [_purse_of(parent) if parent is not None else self.budget]
         if budget is not None:
             above.insert(0, budget)
         run = Run(
@@ -544,6 +544,11 @@ def _call_of(parent: Run) -> str:
     """The call of the parent within which this code runs; empty outside of one."""
     here = HERE.get(None)
     return here.call_id if here is not None and here.run is parent else ""
+
+
+def _purse_of(parent: Run) -> Budget:
+    """What a sub-agent draws from: within a call what that call does, which may be a step's of the parent's plan."""
+    return parent.drawn if _call_of(parent) else parent.budget
 
 
 def _within(parent: Run | None) -> tuple[Tool, ...]:

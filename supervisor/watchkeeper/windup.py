@@ -31,7 +31,7 @@ async def wind_up(run: Run) -> None:
         await _join(run, executor)
         names = executor.abandon()
     if run.actor is not None:
-        run.actor.charge_open()
+        run.actor.close(ending.reason)
     run.settle_rest(f"the run was ended first ({ending.reason})")
     cancel_seconds = None
     if run.cancelled_at is not None:
@@ -148,6 +148,7 @@ def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
         answer=redacted(ending.answer),
         forced=ending.forced,
         partial=redacted(actor.last_text) or None if actor is not None and ending.answer is None else None,
+        plan=redacted(actor.plan()) if actor is not None else (),
         rejected=redacted(tuple(actor.rejected)) if actor is not None else (),
         calls=records,
         evidence=tuple(run.evidence.calls),

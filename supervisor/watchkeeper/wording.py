@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,6 +17,9 @@ from .fitting import MAX_PROBLEMS
 from .goal.section import section
 from .goal.status import Standing, line
 from .messages import Action, Finding
+
+if TYPE_CHECKING:
+    from .plan.words import PlanWording
 
 KNOWN = 1500
 """Characters of an earlier result that are shown again."""
@@ -61,6 +66,13 @@ def _listed(names: Sequence[str]) -> str:
 
 class Wording:
     """The default wording, in English. Subclass it and pass it to the supervisor to say it otherwise."""
+
+    @cached_property
+    def plan(self) -> PlanWording:
+        """What is said of plans. Override it in a subclass with a property that gives a wording of your own."""
+        from .plan.words import PlanWording
+
+        return PlanWording()
 
     # -- results of calls that did not run as asked -----------------------------------------------------------------
 
@@ -408,6 +420,13 @@ class Wording:
             "Your last reply was cut off at its length limit, so nothing of it was run or taken as the answer.",
             "A reply counts only when it is whole.",
             "Send smaller parts: one call at a time, with shorter arguments, or a shorter answer.",
+        )
+
+    def cut_thinking(self) -> Told:
+        return Told(
+            "Your thinking passed its length limit and was cut off, so there was no reply.",
+            "What came before it stands: your calls and their results, and the task.",
+            "Think in a few short sentences at most, then call a tool or answer in plain text.",
         )
 
     def chanted(self, times: int) -> Told:

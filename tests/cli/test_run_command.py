@@ -220,10 +220,68 @@ def test_a_policy_leaves_out_what_is_said_of_rules_and_status(tmp_path: Path) ->
     assert body["messages"] == [{"role": "user", "content": "Do it."}]
 
 
+def test_a_limit_of_thinking_reaches_the_server() -> None:
+    with served([Say("Done.")]) as server:
+        more = ["--reply-tokens", "99", "--reasoning-tokens", "33", "--reasoning-field", "thinking_budget"]
+        assert main(at(server, *more)) == 0
+        body = server.requests[0].body
+    assert (body["max_tokens"], body["thinking_budget"]) == (99, 33)
+
+
+@pytest.mark.parametrize(
+    ("option", "amount", "reason"),
+    [("--input-tokens", "1500", "input_tokens"), ("--output-tokens", "40", "output_tokens")],
+)
+def test_limits_of_tokens_in_and_out(option: str, amount: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    script = lambda body, n: CallTools(("calculate", {"expression": f"{n} + 1"}))  # noqa: E731
+    assert run_against(script, "--tools", "calc", option, amount, "--json") == 3
+    events = events_in(capsys.readouterr().out)
+    assert isinstance(events[0], RunStarted)
+    assert events[0].limits[reason] == int(amount)
+    assert isinstance(events[-1], RunEnded)
+    assert events[-1].outcome.reason == reason
+
+
+def test_a_limit_of_working_time(capsys: pytest.CaptureFixture[str]) -> None:
+    script = lambda body, n: CallTools(("sleep", {"seconds": 0.05 + n / 1000}))  # noqa: E731
+    assert run_against(script, "--tools", "clock", "--working-seconds", "0.3", "--json") == 3
+    events = events_in(capsys.readouterr().out)
+    assert isinstance(events[0], RunStarted)
+    assert events[0].limits["working_seconds"] == 0.3
+    assert isinstance(events[-1], RunEnded)
+    assert events[-1].outcome.reason == "working_time"
+
+
+def test_a_plan_is_made_and_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = [
+        Say('{"question": "which fruit", "steps": ["look into a.txt", "look into b.txt"]}'),
+        CallTools(("read_file", {"path": "a.txt"})),
+        Say(f"Apples. {EVIL}\nMISSING: how many"),
+        Say('{"steps": ["look into b.txt"]}'),
+        CallTools(("read_file", {"path": "b.txt"})),
+        Say("Bananas."),
+        Say("Apples and bananas."),
+    ]
+    assert run_against(script, "--tools", "files", "--root", str(folder), "--plan") == 0
+    shown = capsys.readouterr().out
+    assert FORBIDDEN.isdisjoint(shown)
+    assert "plan  2 steps\n    “which fruit”\n    · look into a.txt\n    · look into b.txt\n" in shown
+    assert "step 1 of 2  look into a.txt  (at most 8 turns)" in shown
+    assert "△ step 1 left something open: how many" in shown
+    assert "plan  changed: how many" in shown
+    assert "step 2 of 2  look into b.txt" in shown
+    assert "    Apples and bananas." in shown
+    assert "7 turns, 2 calls, " in shown
+    assert "reminded (plan" not in shown
+
+
 def test_a_price_and_a_limit_of_money(capsys: pytest.CaptureFixture[str]) -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 100, "prompt_tokens_details": {"cached_tokens": 500}}
     assert run_against([Say("Done.", usage=usage)], "--price", "2,10,1", "--money", "5") == 0
     assert "cost 0.0025," in capsys.readouterr().out
+    kept = usage | {"prompt_tokens_details": {"cached_tokens": 500, "cache_write_tokens": 400}}
+    assert run_against([Say("Done.", usage=kept)], "--price", "2,10,1,5") == 0
+    assert "cost 0.0037," in capsys.readouterr().out
     assert run_against([Say("Done.")]) == 0
     assert "cost unknown," in capsys.readouterr().out
     with served([]) as server:
@@ -232,7 +290,7 @@ def test_a_price_and_a_limit_of_money(capsys: pytest.CaptureFixture[str]) -> Non
     assert "stopped (unpriced)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("price", ["1", "1,2,3,4", "a,b", "1,-2", ""])
+@pytest.mark.parametrize("price", ["1", "1,2,3,4,5", "a,b", "1,-2", ""])
 def test_a_price_that_is_none(price: str, capsys: pytest.CaptureFixture[str]) -> None:
     with served([]) as server:
         assert main(at(server, "--price", price)) == 2
@@ -270,6 +328,7 @@ class TestExpectedErrors:
             ),
             ([*GIVEN, "--require", "sing"], ["sing", "--tools"]),
             ([*GIVEN, "--max-turns", "0"], ["max_turns"]),
+            ([*GIVEN, "--plan", "--max-turns", "3"], ["max_turns=3", "no room for a plan"]),
             ([*GIVEN, "--first-chunk-timeout", "0"], ["--first-chunk"]),
             (
                 [*GIVEN, "--events", "/nowhere/e.jsonl"],

@@ -98,6 +98,30 @@ class TestRequestBody:
         body = request_body("m", asking(max_tokens=5), extra={"temperature": 0, "max_tokens": 3, "stream": False})
         assert (body["temperature"], body["max_tokens"], body["stream"]) == (0, 3, True)
 
+    @pytest.mark.parametrize(
+        ("field", "tokens", "sent"),
+        [
+            ("thinking_token_budget", 700, 700),
+            ("reasoning", 700, {"max_tokens": 700}),
+            ("reasoning_effort", 0, "none"),
+            ("reasoning_effort", 1, "minimal"),
+            ("reasoning_effort", 1_023, "minimal"),
+            ("reasoning_effort", 1_024, "low"),
+            ("reasoning_effort", 8_192, "medium"),
+            ("reasoning_effort", 10**6, "high"),
+        ],
+    )
+    def test_the_limit_of_thinking_as_the_server_knows_it(self, field: str, tokens: int, sent: Any) -> None:
+        shape = Shape(reasoning_field=field)
+        request = asking(max_tokens=2_000_000, reasoning_tokens=tokens)
+        assert request_body("m", request, shape)[field] == sent
+        assert field not in request_body("m", asking(max_tokens=9), shape)
+        assert field not in request_body("m", request)
+        without = shape.refusing(field)
+        assert without is not None
+        assert field not in request_body("m", request, without)
+        assert without.refusing(field) is None
+
     def test_a_shape_gives_each_field_up_once(self) -> None:
         shape = Shape("max_tokens").refusing("stream_options")
         assert shape is not None
@@ -157,6 +181,20 @@ class TestEvents:
             "completion_tokens_details": {"reasoning_tokens": 8},
         }
         assert read_events({**choice({}, "stop"), "usage": usage})[-1] == UsageReported(Usage(10, 20, 4, 8))
+
+    @pytest.mark.parametrize(
+        "counted",
+        [
+            {"prompt_tokens_details": {"cache_write_tokens": 6}},
+            {"prompt_tokens_details": {"cache_creation_tokens": 6}},
+            {"cache_creation_input_tokens": 6},
+        ],
+    )
+    def test_what_was_put_into_the_cache(self, counted: dict[str, Any]) -> None:
+        usage = {"prompt_tokens": 10, "completion_tokens": 20, **counted}
+        assert read_events({**choice({}, "stop"), "usage": usage})[-1] == UsageReported(
+            Usage(10, 20, cache_write_tokens=6)
+        )
 
     def test_usage_that_counts_on_in_every_event_is_told_once(self) -> None:
         events = [{**choice({"content": "x"}), "usage": {"prompt_tokens": 3, "completion_tokens": i}} for i in range(4)]

@@ -80,6 +80,19 @@ class TestSettings:
         model = OpenAIModel("mine", base_url="https://mine.test/v1")
         assert (model.name, model.provider) == ("mine", "https://mine.test:443")
 
+    @pytest.mark.parametrize(
+        ("url", "field"),
+        [
+            ("https://api.openai.com/v1", "reasoning_effort"),
+            ("https://openrouter.ai/api/v1", "reasoning"),
+            ("http://127.0.0.1:8080/v1", None),
+        ],
+    )
+    def test_who_is_told_of_a_limit_of_thinking(self, url: str, field: str | None) -> None:
+        assert OpenAIModel("m", base_url=url, api_key="sk-x")._shape.reasoning_field == field
+        own = OpenAIModel("m", base_url=url, api_key="sk-x", reasoning_field="thinking_budget")
+        assert own._shape.reasoning_field == "thinking_budget"
+
     def test_it_is_a_model(self) -> None:
         model = OpenAIModel("m", base_url="http://x.test/v1", context_window=4096, timeouts=Timeouts(1, 2, 3))
         assert isinstance(model, Model)
@@ -345,6 +358,20 @@ class TestServersThatDoNotTakeAField:
         assert [field in received.body for received in server.requests] == [True, False, False]
         if field == "max_tokens":
             assert server.requests[-1].body["max_completion_tokens"] == 5
+
+    @pytest.mark.parametrize("field", ["thinking_token_budget", "reasoning_effort"])
+    async def test_the_limit_of_thinking_is_told_and_dropped_where_it_is_refused(self, field: str) -> None:
+        request = asking(max_tokens=5000, reasoning_tokens=2000)
+        async with picky() as server:
+            await chunks_of(model_of(server, reasoning_field=field), request)
+            await chunks_of(model_of(server), request)
+        assert [received.body.get(field) for received in server.requests] in ([2000, None], ["low", None])
+        async with picky(field) as server:
+            model = model_of(server, reasoning_field=field)
+            for _ in range(2):
+                assert text_of(await chunks_of(model, request)) == "fine"
+        assert [field in received.body for received in server.requests] == [True, False, False]
+        assert [received.body["max_tokens"] for received in server.requests] == [5000] * 3
 
     async def test_one_that_takes_neither_name_of_the_token_bound(self) -> None:
         async with picky("max_tokens", "max_completion_tokens") as server:

@@ -12,11 +12,11 @@ from ..agent import Agent
 from ..allowance import Allowance
 from ..asking import ask
 from ..budget import Budget, Hold, Short
-from ..decisions import Act, Answer, End, Push, Situation, Tries, decide
+from ..decisions import UNSTORED, Act, Answer, End, Push, Situation, Tries, decide
 from ..detect.chant import FINISH, Chant
 from ..goal.conduct import Conduct, ending_in
 from ..goal.status import Left, Standing
-from ..guards.evidence import Evidence
+from ..guards.evidence import Evidence, Missing
 from ..history import History
 from ..ladder import strongest
 from ..messages import (
@@ -30,6 +30,7 @@ from ..messages import (
     PushedBack,
     Reminded,
     Settled,
+    StepRecord,
     TurnStarted,
     Usage,
     UserMessage,
@@ -43,6 +44,7 @@ from ..stopwatch import Timed
 from .executor import Batch
 
 if TYPE_CHECKING:
+    from ..plan.pilot import Pilot
     from ..run import Run
     from ..wording import Wording
 
@@ -51,6 +53,7 @@ PER_MESSAGE = 8
 TOKENS_PER_CHARACTER = 0.4
 """Estimate of the first request; later ones use what the server counted."""
 MARGIN = 1.15
+NOTHING_MISSING = Missing([], (), [])
 
 
 class AgentActor:
@@ -93,6 +96,11 @@ class AgentActor:
         self._replied: ModelReplied
         """The last reply, as it is in the log."""
         self._open_hold: Hold | None = None
+        self._pilot: Pilot | None = None
+        if agent.plan is not None:
+            from ..plan.pilot import Pilot
+
+            self._pilot = Pilot(run, agent.plan, self._allowance)
         self.usage = Usage()
         self.turns = 0
         self.rejected: list[str] = []
@@ -113,12 +121,16 @@ class AgentActor:
                 reply = await self._ask(tools_off)
             except ModelError as error:
                 return self._model_failed(error)
+            if reply is None:
+                continue
             if isinstance(reply, End):
                 return reply
             decision = self._decide(reply, tools_off)
             match decision:
                 case Act() if not (tools_off or self._conduct.acts(self._replied)):
                     pass  # the model is to decide first: its calls have their results
+                case None:
+                    pass
                 case Act():
                     self._called = True
                     shown = reply.shown if decision.calls is reply.calls else None
@@ -147,7 +159,8 @@ class AgentActor:
         self._take_steers()
         if self._run.stopping_after_turn:
             return End("cancelled", self._run.stopping_after_turn)
-        agent, budget = self._agent, self._budget
+        agent, pilot = self._agent, self._pilot
+        budget = self._budget if pilot is None else pilot.bound
         fired: dict[str, str] = {}
         times = self._run.times()
         up = next((one.reason for one in times if one.left <= 0), None)
@@ -166,6 +179,8 @@ class AgentActor:
         if self._finishing is None and fired:
             reason = fired[strongest(fired) or "finish"]
             self._finishing = reason
+            if pilot is not None:
+                pilot.cut(reason)
             if not self._finish_left or (reason == "calls" and agent.profile.on_limit == "hand_over"):
                 return self._limit(reason)
         elif self._finishing is not None and not self._finish_left:
@@ -179,8 +194,10 @@ class AgentActor:
                 self._log.append(Reminded, text=told.text, about=f"finish_{self._finishing}")
             self._finish_left -= 1
         else:
+            if pilot is not None:
+                tools_off = pilot.turn(left, self._estimate)
             self._remind(times)
-            budget.take({"turns": 1})
+            self._run.drawn.take({"turns": 1})
         self.turns += 1
         self._log.turn += 1
         if self._conduct.says_anything:
@@ -267,36 +284,48 @@ class AgentActor:
     def _request(self, tools_off: bool, max_tokens: int | None) -> Request:
         system = (Message("system", self._instructions),) if self._instructions else ()
         choice = self._agent.tool_choice
+        specs = () if self._withheld else self._specs
         if tools_off:
             choice = "none"
         elif choice != "none" and self._called:
             choice = "auto"  # a forced call is forced once: else it would be forced for ever
         return Request(
             messages=system + ending_in(self._history.view(), self._last_word),
-            tools=self._specs,
-            tool_choice=choice if self._specs else "auto",
+            tools=specs,
+            tool_choice=choice if specs else "auto",
             max_tokens=max_tokens,
+            reasoning_tokens=_least(self._agent.limits.reasoning_tokens, max_tokens),
             parallel=self._agent.parallel,
         )
 
+    @property
+    def _withheld(self) -> bool:
+        """Tools are no matter of this request: it asks for a plan."""
+        return self._pilot is not None and self._pilot.asks and self._finishing is None
+
+    def _characters(self) -> int:
+        """Of the next request."""
+        return self._history.characters + (len(self._instructions) if self._withheld else self._spec_characters)
+
     def _estimate(self) -> int:
-        characters = self._history.characters + self._spec_characters + len(self._last_word)
+        characters = self._characters() + len(self._last_word)
         messages = len(self._history) + 1
         return int(characters * self._density * MARGIN) + PER_MESSAGE * messages + 16
 
-    async def _ask(self, tools_off: bool) -> Reply | End:
-        """Ask with retries. Each attempt has a hold of its own; a failed one is charged at it."""
+    async def _ask(self, tools_off: bool) -> Reply | End | None:
+        """Ask with retries. Each attempt has a hold of its own; a failed one is charged at it. None: the step of a plan
+        has not enough left for it."""
         agent, log = self._agent, self._log
         deadline = self._run.deadline()
 
-        async def attempt(number: int) -> Reply | End:
+        async def attempt(number: int) -> Reply | End | None:
             try:
                 ticket = await self._wait_for_provider(deadline)
             finally:
                 self._run.waits(False)
             estimate = self._estimate()
             hold = self._hold(estimate)
-            if isinstance(hold, End):
+            if hold is None or isinstance(hold, End):
                 self._provider.released(self._run.seams.clock(), ticket=ticket)
                 return hold
             began = self._run.seams.clock()
@@ -347,7 +376,7 @@ class AgentActor:
                 reasoning=reply.reasoning,
                 usage=reply.usage,
                 seconds=self._run.seams.clock() - began,
-                stored=bool(reply.text.strip() or reply.calls) and reply.finish not in ("length", FINISH),
+                stored=bool(reply.text.strip() or reply.calls) and reply.finish not in UNSTORED,
             )
             if over:
                 dimension, excess = next(iter(over.items()))
@@ -380,27 +409,40 @@ class AgentActor:
         if self._provider.state != "closed":
             self._provider.succeeded(self._run.seams.clock())
 
-    def _hold(self, estimate: int) -> Hold | End:
-        if self._allowance.unpriced and not self._run.may_be_unpriced():
+    @property
+    def _drawing(self) -> Allowance:
+        """What requests draw from: the run's budget, or that of the step of a plan."""
+        return self._allowance if self._pilot is None else self._pilot.allowance
+
+    def _hold(self, estimate: int) -> Hold | End | None:
+        if self._drawing.unpriced and not self._run.may_be_unpriced():
             return End("stopped", "unpriced")
-        hold = self._allowance.hold(estimate)
+        hold = self._drawing.hold(estimate)
         if isinstance(hold, Short):
+            if self._pilot is not None and self._allowance.affords(estimate) and self._pilot.short(hold.dimension):
+                return None
             return End("stopped", hold.dimension)
         self._log.append(Held, amounts=hold.amounts, held=hold.id)
         self._open_hold = hold
         return hold
 
-    def charge_open(self) -> None:
-        """At the end: a request that would not let go is charged at its hold."""
+    def close(self, reason: str) -> None:
+        """At the end: a request that would not let go is charged at its hold, and the step of a plan ends."""
         if self._open_hold is not None:
             self._charge(self._open_hold, None)
+        if self._pilot is not None:
+            self._pilot.cut(reason)
+
+    def plan(self) -> tuple[StepRecord, ...]:
+        """The steps of its plan and what came of them, for the outcome."""
+        return () if self._pilot is None else self._pilot.course.outcome()
 
     def _charge(self, hold: Hold, usage: Usage | None) -> dict[str, float]:
         """Settle a hold, once: a late reply costs no more. Returns what it took beyond a limit."""
         if not hold.open:
             return {}
         self._open_hold = None
-        used, amounts, over, unknown = self._allowance.settle(hold, usage)
+        used, amounts, over, unknown = self._drawing.settle(hold, usage)
         self._log.append(Settled, amounts=amounts, held=hold.id, estimated=used.estimated, unknown=unknown)
         seen = self.usage
         self.usage = Usage(
@@ -409,12 +451,13 @@ class AgentActor:
             seen.cached_tokens + used.cached_tokens,
             seen.reasoning_tokens + used.reasoning_tokens,
             seen.estimated or used.estimated,
+            seen.cache_write_tokens + used.cache_write_tokens,
         )
         return over
 
     def _learn(self, usage: Usage | None) -> None:
         """Tokens per character of this model, from what the server counted; never below what was seen last."""
-        characters = self._history.characters + self._spec_characters
+        characters = self._characters()
         if usage is not None and usage.input_tokens and not usage.estimated and characters > 200:
             self._density = min(max(usage.input_tokens / characters, 0.05), 4.0)
 
@@ -434,11 +477,16 @@ class AgentActor:
 
     # -- decide ------------------------------------------------------------------------------------------------------
 
-    def _decide(self, reply: Reply, tools_off: bool) -> Act | Push | Answer | End:
+    def _decide(self, reply: Reply, tools_off: bool) -> Act | Push | Answer | End | None:
+        """None: the plan has taken the reply in."""
+        pilot = self._pilot if self._finishing is None else None
+        if pilot is not None and pilot.asks:
+            return pilot.read(reply)
+        step = pilot is not None and pilot.in_step
         situation = Situation(
             tools_off=tools_off,
             finishing=self._finishing is not None or self._conduct.forced,
-            missing=self._evidence.missing(),
+            missing=NOTHING_MISSING if step else self._evidence.missing(),
             tools=self._agent.tools.keys(),
             pushbacks=self._agent.limits.pushbacks,
             empty_replies=self._agent.limits.empty_replies,
@@ -452,7 +500,22 @@ class AgentActor:
             self.rejected.append(decision.rejected)
         elif isinstance(decision, End) and decision.reason == "no_evidence":
             self.rejected.append(reply.text)
-        return decision
+        return decision if pilot is None else self._planned(pilot, decision, reply, step)
+
+    def _planned(
+        self, pilot: Pilot, decision: Act | Push | Answer | End, reply: Reply, step: bool
+    ) -> Act | Push | Answer | End | None:
+        """The answer of a step is not that of the run; the run's is forced where a limit has cut a step short."""
+        if step and reply.text.strip():
+            pilot.said(reply.text)
+        if not isinstance(decision, Answer):
+            return decision
+        if step:
+            pilot.answered(decision.text)
+            return None
+        if not self._run.steers:
+            pilot.done(decision.text)
+        return Answer(decision.text, forced=decision.forced or pilot.course.incomplete)
 
     def _observed(
         self, decision: Act | Push | Answer | End, reply: Reply, situation: Situation
@@ -478,4 +541,10 @@ class AgentActor:
             "finish_turns_left": self._finish_left,
             "pushed_back": self._tries.pushed,
             "evidence_missing": bool(self._evidence.missing()),
+            **({} if self._pilot is None else {"plan": self._pilot.snapshot()}),
         }
+
+
+def _least(*bounds: int | None) -> int | None:
+    """The least of some bounds, if the first of them is one at all."""
+    return None if bounds[0] is None else min(bound for bound in bounds if bound is not None)

@@ -140,6 +140,10 @@ class Executor:
             await self._settled.wait()
             batch.done.set()
 
+    def draw_from(self, budget: Budget) -> None:
+        """From the next batch on calls are paid from this budget: the run's, or that of a step of its plan."""
+        self._admission.draw_from(budget, "of the run" if budget is self._run.budget else "of this step")
+
     def _all_settled(self) -> None:
         if self._productive:
             self._log.append_clean(EvidenceFound, calls=tuple(self._productive))

@@ -31,11 +31,16 @@ from ..messages import (
     Nudged,
     Overrun,
     Paused,
+    PlanChanged,
+    Planned,
+    PlanStep,
     PushedBack,
     Reminded,
     Result,
     Resumed,
     RunStarted,
+    StepEnded,
+    StepStarted,
     Stopped,
     UserMessage,
     WouldRefuse,
@@ -127,6 +132,10 @@ class Narrator:
             LoopBlocked: self._loop_blocked,
             ChildStarted: self._child_started,
             ChildEnded: self._child_ended,
+            Planned: self._planned,
+            PlanChanged: self._plan_changed,
+            StepStarted: self._step_started,
+            StepEnded: self._step_ended,
         }
 
     def tell(self, event: Event | Gap) -> Sequence[Line]:
@@ -262,6 +271,8 @@ class Narrator:
         yield line(f"{INDENT}● stopped ({finding.detector}): {one_line(what, 110)}", "bad")
 
     def _reminded(self, event: Reminded) -> Iterator[Line]:
+        if event.about.startswith("plan"):
+            return  # the facts of the plan say it
         yield line(f"{INDENT}△ reminded ({event.about}): {_headline(event.text)}", "warn")
 
     def _pushed_back(self, event: PushedBack) -> Iterator[Line]:
@@ -285,6 +296,38 @@ class Narrator:
             f"{INDENT}! the guard {one_line(event.by, 40)} {took}: not asked again, its answer is {event.then}",
             "bad",
         )
+
+    # -- the plan ----------------------------------------------------------------------------------------------------
+
+    def _planned(self, event: Planned) -> Iterator[Line]:
+        if event.whole:
+            yield line(f"{INDENT}no plan was to be had: the task is done as one", "warn")
+            return
+        yield line(f"plan  {len(event.steps)} {'step' if len(event.steps) == 1 else 'steps'}", "head")
+        if event.question:
+            yield line(f"{INDENT}“{one_line(event.question, 100)}”", "dim")
+        yield from _steps(event.steps)
+
+    def _plan_changed(self, event: PlanChanged) -> Iterator[Line]:
+        yield line(f"plan  changed: {one_line(event.reason, 90)}", "head")
+        yield from _steps(event.steps)
+
+    def _step_started(self, event: StepStarted) -> Iterator[Line]:
+        turns = int(event.allowance.get("turns", 0))
+        if turns:
+            yield Line(
+                (
+                    (f"step {event.number} of {event.of}", "head"),
+                    (f"  {one_line(event.goal, 80)}", "plain"),
+                    (f"  (at most {turns} {'turn' if turns == 1 else 'turns'})", "dim"),
+                )
+            )
+
+    def _step_ended(self, event: StepEnded) -> Iterator[Line]:
+        if event.ended == "answer" and not event.lacks:
+            return  # its answer has been told
+        how = "ended with the run" if event.ended == "run" else "left something open"
+        yield line(f"{INDENT}△ step {event.number} {how}: {one_line(event.lacks, 90)}", "warn")
 
     # -- from outside ------------------------------------------------------------------------------------------------
 
@@ -323,6 +366,11 @@ class Narrator:
 def _headline(text: str) -> str:
     """What happened, out of a message to the model; the rest of it is for the model."""
     return one_line(text.partition("\n")[0], 110)
+
+
+def _steps(steps: Sequence[PlanStep]) -> Iterator[Line]:
+    for step in steps:
+        yield line(f"{INDENT}· {one_line(step.goal, 100)}", "plain")
 
 
 def _calls_named(tools: Sequence[str]) -> str:

@@ -51,6 +51,12 @@ class Options:
         int | None, Parameter(group=LIMITS, help="Tokens of one reply (4096); less for small contexts.")
     ] = None
 
+    reasoning_tokens: Annotated[int | None, Parameter(group=LIMITS, help="Of these, how many may be thinking.")] = None
+    reasoning_field: Annotated[
+        str | None,
+        Parameter(group=MODEL, help="The server's name for that limit, such as thinking_token_budget (vLLM)."),
+    ] = None
+
     tools: Annotated[
         tuple[str, ...], Parameter(group=AGENT, help="Tool sets by name, such as files,shell,http,clock,calc.")
     ] = ()
@@ -65,6 +71,9 @@ class Options:
     require: Annotated[
         tuple[str, ...], Parameter(group=AGENT, help="Tools that must have found something before an answer counts.")
     ] = ()
+    plan: Annotated[
+        bool, Parameter(group=AGENT, help="Plan the work first and do it step by step; for long tasks (--max-turns).")
+    ] = False
     profile: Annotated[str | None, Parameter(group=AGENT, help="Settings of all guards by name (default).")] = None
     policy: Annotated[
         Path | None, Parameter(group=AGENT, help="A TOML file: a profile with changes, and rules for tools.")
@@ -76,14 +85,19 @@ class Options:
     max_turns: Annotated[int | None, Parameter(group=LIMITS)] = None
     max_calls: Annotated[int | None, Parameter(group=LIMITS)] = None
     tokens: Annotated[int | None, Parameter(group=LIMITS, help="Tokens of the whole run, prompts and replies.")] = None
+    input_tokens: Annotated[int | None, Parameter(group=LIMITS, help="Tokens of all its prompts.")] = None
+    output_tokens: Annotated[int | None, Parameter(group=LIMITS, help="Tokens of all its replies.")] = None
     seconds: Annotated[float | None, Parameter(group=LIMITS, help="Wall-clock time of the run.")] = None
+    working_seconds: Annotated[
+        float | None, Parameter(group=LIMITS, help="The same without waits for the model's provider (rate limits).")
+    ] = None
     money: Annotated[
         float | None, Parameter(group=LIMITS, help="What the run may cost; needs a known price (see --price).")
     ] = None
     price: Annotated[
         str | None,
         Parameter(
-            group=MODEL, help="Its price per million tokens, INPUT,OUTPUT or INPUT,OUTPUT,CACHED (else the listed one)."
+            group=MODEL, help="Its price per million tokens, INPUT,OUTPUT[,CACHED[,CACHE_WRITE]] (else the listed one)."
         ),
     ] = None
 
@@ -121,6 +135,7 @@ def agent_of(options: Options, policy: Policy) -> Agent:
             required=required,
             profile=profile,
             limits=_limits(options, profile),
+            plan=options.plan,
         ),
     )
 
@@ -130,9 +145,13 @@ def _limits(options: Options, profile: Profile) -> Limits:
         "max_turns": options.max_turns,
         "max_calls": options.max_calls,
         "tokens": options.tokens,
+        "input_tokens": options.input_tokens,
+        "output_tokens": options.output_tokens,
         "seconds": options.seconds,
+        "working_seconds": options.working_seconds,
         "money": options.money,
         "reply_tokens": options.reply_tokens,
+        "reasoning_tokens": options.reasoning_tokens,
     }
     return msgspec.structs.replace(
         profile.limits, **{name: value for name, value in given.items() if value is not None}
@@ -144,10 +163,11 @@ def price_of(options: Options) -> Price | None:
     if options.price is None:
         return None
     try:
-        read, written, *cached = map(float, options.price.split(","))
-        if len(cached) <= 1:
-            return Price(input=read, output=written, cached=cached[0] if cached else None)
-        raise ValueError("too many")
+        read, written, *more = map(float, options.price.split(","))
+        if len(more) > 2:
+            raise ValueError("too many")
+        cached, cache_write, *_ = (*more, None, None)
+        return Price(input=read, output=written, cached=cached, cache_write=cache_write)
     except ValueError:
         raise CommandError(
             f"--price {options.price}: it takes money per million tokens, such as 1.25,10 or 1.25,10,0.125"
@@ -176,6 +196,7 @@ def _model(options: Options) -> Model:
             name,
             base_url=base_url,
             timeouts=timeouts,
+            reasoning_field=options.reasoning_field,
             extra={field: value for field, value in extra.items() if value is not None},
         ),
     )

@@ -13,6 +13,9 @@ from ..model import CallDelta, Chunk, Finished, ModelError, Request, TextDelta, 
 
 OPTIONAL = frozenset({"stream_options", "parallel_tool_calls", "tool_choice"})
 """Fields that a request can do without."""
+EFFORTS = ((24_576, "high"), (8_192, "medium"), (1_024, "low"), (1, "minimal"), (0, "none"))
+"""Words for a limit of thinking, where a server takes no number: the strongest that stands for no more tokens. The
+numbers are those that Gemini's compatible endpoint documents for these words; OpenAI names none."""
 _OTHER = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 
@@ -21,12 +24,15 @@ class Shape(msgspec.Struct, frozen=True):
 
     max_tokens_field: str = "max_tokens"
     without: frozenset[str] = frozenset()
+    reasoning_field: str | None = None
+    """Its name for the limit of thinking; None: it is not told. ``reasoning_effort`` takes a word, ``reasoning`` an
+    object with ``max_tokens``, all others a number."""
     switched: bool = False
     """The other name for the bound has been refused already."""
 
     def refusing(self, field: str | None) -> Shape | None:
         """The shape that is left to try when ``field`` was refused; None if there is none."""
-        if field in OPTIONAL - self.without:
+        if field is not None and field in (OPTIONAL | {self.reasoning_field}) - self.without:
             return msgspec.structs.replace(self, without=self.without | {field})
         if field == self.max_tokens_field and field in _OTHER and not self.switched:
             return msgspec.structs.replace(self, max_tokens_field=_OTHER[field], switched=True)
@@ -51,6 +57,8 @@ def request_body(
     body["stream_options"] = {"include_usage": True}
     if request.max_tokens is not None:
         body[shape.max_tokens_field] = request.max_tokens
+    if request.reasoning_tokens is not None and shape.reasoning_field is not None:
+        body[shape.reasoning_field] = _thinking(shape.reasoning_field, request.reasoning_tokens)
     off = request.tool_choice == "none" and (withhold_tools or "tool_choice" in shape.without)
     if request.tools and not off:
         body["tools"] = [{"type": "function", "function": spec} for spec in request.tools]
@@ -79,6 +87,12 @@ def messages(conversation: Iterable[Message]) -> list[dict[str, Any]]:
         else:
             rest.append({"role": message.role, "content": message.content})
     return [{"role": "system", "content": "\n\n".join(system)}, *rest] if system else rest
+
+
+def _thinking(field: str, tokens: int) -> Any:
+    if field == "reasoning_effort":
+        return next(word for least, word in EFFORTS if tokens >= least)
+    return {"max_tokens": tokens} if field == "reasoning" else tokens
 
 
 def _choice(choice: str) -> str | dict[str, Any]:
@@ -239,6 +253,9 @@ def _usage(value: object) -> Usage | None:
         output_tokens=_count(value, "completion_tokens"),
         cached_tokens=_count(prompt, "cached_tokens") or _count(value, "prompt_cache_hit_tokens"),
         reasoning_tokens=_count(completion, "reasoning_tokens"),
+        cache_write_tokens=_count(prompt, "cache_write_tokens")
+        or _count(prompt, "cache_creation_tokens")
+        or _count(value, "cache_creation_input_tokens"),
     )
     return usage if usage.total else None
 

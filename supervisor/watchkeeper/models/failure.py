@@ -85,19 +85,30 @@ def reported(error: object, *, who: str, secret: str = "") -> ModelError:
     return mapped
 
 
-def unsupported_field(body: Mapping[str, Any], status: int, answer: object, text: str) -> str | None:
+def unsupported_field(
+    body: Mapping[str, Any], status: int, answer: object, text: str, *, reasoning: str | None = None
+) -> str | None:
     """The optional field of the request ``body`` that a 400 or 422 says this server does not take, if any.
 
-    ``answer`` is the decoded error, ``text`` the whole of it as it came. The bound on tokens must be called
-    unsupported in so many words: being called too large is another thing.
+    ``answer`` is the decoded error, ``text`` the whole of it as it came, ``reasoning`` the name under which the limit
+    of thinking was sent. The bound on tokens must be called unsupported in so many words: being called too large is
+    another thing.
     """
     if status not in (400, 422):
         return None
     codes, words = _read(answer)
     param = _first(answer, "param")
     text = f"{words} {text}"[:8192]
-    for name in ("stream_options", "parallel_tool_calls", "tool_choice", "max_completion_tokens", "max_tokens"):
-        named = str(param).split(".")[0] == name or re.search(rf"(?<!\w){name}(?!\w)", text) is not None
+    thinking: tuple[str, ...] = () if reasoning is None else (reasoning,)
+    for name in (
+        *thinking,
+        "stream_options",
+        "parallel_tool_calls",
+        "tool_choice",
+        "max_completion_tokens",
+        "max_tokens",
+    ):
+        named = str(param).split(".")[0] == name or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
         if name not in body or not named:
             continue
         if name.startswith("max_") and not (codes & _UNKNOWN_FIELD or _UNKNOWN_WORDS.search(text)):

@@ -30,6 +30,7 @@ CONNECT_TIMEOUT = 30.0
 CLOSE_TIMEOUT = 2.0
 """Seconds that closing a response may hold up a cancel. It is one close(2); nothing is waited for."""
 DEFAULT_TIMEOUTS = Timeouts()
+_REASONING_FIELDS = {"api.openai.com": "reasoning_effort", "openrouter.ai": "reasoning"}
 
 
 class OpenAIModel:
@@ -40,14 +41,18 @@ class OpenAIModel:
     - ``timeouts``: seconds to the first chunk, between two events and for the whole reply. Comments that keep a
       connection alive do not count as events.
     - ``max_tokens_field``: ``max_completion_tokens`` for api.openai.com, ``max_tokens`` elsewhere, unless given.
+    - ``reasoning_field``: what the server calls its limit of thinking, for ``Limits.reasoning_tokens``:
+      ``reasoning_effort`` for api.openai.com and ``reasoning`` for openrouter.ai unless given; others are not told
+      unless it is (vLLM: ``thinking_token_budget``, llama.cpp: ``thinking_budget_tokens``, Qwen: ``thinking_budget``).
     - ``extra``: further fields of the body, such as ``{"temperature": 0, "seed": 1}``.
     - ``http_client``: an ``httpx2.AsyncClient`` of your own, used as it is and never closed. Without one, each event
       loop gets a client that keeps no connection open between requests, so there is nothing to close at the end.
     - ``context_window``: in tokens, if known.
     - ``withhold_tools``: leave the tools out of a request whose ``tool_choice`` is ``none``; many servers ignore that.
 
-    An optional field that the server refuses (``stream_options``, ``parallel_tool_calls``, ``tool_choice``, the name
-    of the token bound) is left out and the request is sent once more within the same attempt; this is remembered.
+    An optional field that the server refuses (``stream_options``, ``parallel_tool_calls``, ``tool_choice``, the limit
+    of thinking, the name of the token bound) is left out and the request is sent once more within the same attempt;
+    this is remembered.
 
     Raises :class:`ConfigurationError` if the model's name, a usable base URL or a key that is needed is missing. Safe
     to share by any number of runs and event loops. ``openai`` is imported at the first request, in a thread.
@@ -61,6 +66,7 @@ class OpenAIModel:
         api_key: str | None = None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         max_tokens_field: str | None = None,
+        reasoning_field: str | None = None,
         extra: Mapping[str, Any] | None = None,
         http_client: httpx2.AsyncClient | None = None,
         context_window: int | None = None,
@@ -84,7 +90,10 @@ class OpenAIModel:
         self.withhold_tools = withhold_tools
         self.extra = dict(extra or {})
         own = self._host == "api.openai.com"
-        self._shape = dialect.Shape(max_tokens_field or ("max_completion_tokens" if own else "max_tokens"))
+        self._shape = dialect.Shape(
+            max_tokens_field or ("max_completion_tokens" if own else "max_tokens"),
+            reasoning_field=reasoning_field or _REASONING_FIELDS.get(self._host),
+        )
         self._http_client = http_client
         self._clients: weakref.WeakKeyDictionary[Any, _Once] = weakref.WeakKeyDictionary()
 
@@ -126,7 +135,7 @@ class OpenAIModel:
             try:
                 response = await self._post(client, body)
             except Exception as error:
-                adapted = shape.refusing(_refused_field(error, body))
+                adapted = shape.refusing(_refused_field(error, body, shape.reasoning_field))
                 if adapted is None:
                     raise
                 shape = adapted
@@ -300,12 +309,12 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def _refused_field(error: Exception, body: Mapping[str, Any]) -> str | None:
+def _refused_field(error: Exception, body: Mapping[str, Any], reasoning: str | None) -> str | None:
     import openai
 
     if not isinstance(error, openai.APIStatusError):
         return None
-    return failure.unsupported_field(body, error.status_code, error.body, error.response.text)
+    return failure.unsupported_field(body, error.status_code, error.body, error.response.text, reasoning=reasoning)
 
 
 def _leaf(error: BaseException) -> str:

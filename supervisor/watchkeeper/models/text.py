@@ -126,7 +126,7 @@ def as_text(request: Request) -> Request:
     system = [message.content for message in request.messages if message.role == "system"]
     system.append(_description(request) if request.tools and request.tool_choice != "none" else OFF)
     messages = [Message("system", "\n\n".join(system)), *_turns(request.messages)]
-    return Request(tuple(messages), max_tokens=request.max_tokens)
+    return Request(tuple(messages), max_tokens=request.max_tokens, reasoning_tokens=request.reasoning_tokens)
 
 
 def _description(request: Request) -> str:

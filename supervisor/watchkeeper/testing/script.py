@@ -97,8 +97,8 @@ class ScriptedModel:
     async def _chunks(self, step: Step) -> AsyncIterator[Chunk]:
         if step.delay:
             await anyio.sleep(step.delay)
-        if step.reasoning:
-            yield TextDelta(step.reasoning, "reasoning")
+        for piece in self._cut(step.reasoning):
+            yield TextDelta(piece, "reasoning")
         for piece in self._cut(step.text):
             yield TextDelta(piece)
         for index, (tool, raw) in enumerate(step.calls):
