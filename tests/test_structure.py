@@ -26,10 +26,10 @@ LAYERS = tuple(
     frozenset(names.split())
     for names in (
         "messages errors seams",
-        "admission agent allowance arguments asking budget current decisions detect escapes failures fingerprint"
-        " fitting guards history jsontext ladder ledger locks log model monitor naming outputs planner plugins price"
-        " prices profiles provider redaction reports results retry states stopwatch threads thresholds tools trampoline"
-        " wording",
+        "admission agent allowance arguments asking budget compacting context current decisions detect escapes failures"
+        " fingerprint fitting guards history jsontext ladder ledger locks log memory model monitor naming outputs"
+        " planner plugins price prices profiles provider redaction reports results retry states stopwatch threads"
+        " thresholds tools trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
         "cli journal models service testing",
@@ -52,7 +52,18 @@ DETECTION = tuple(
 
 # Decide without waiting, act afterwards: these decide.
 PURE = {
-    *("admission", "allowance", "arguments", "budget", "decisions", "detect", "escapes", "fingerprint", "fitting"),
+    *(
+        "admission",
+        "allowance",
+        "arguments",
+        "budget",
+        "context",
+        "decisions",
+        "detect",
+        "escapes",
+        "fingerprint",
+        "fitting",
+    ),
     *("guards", "history", "jsontext", "ladder", "ledger", "planner", "price", "profiles", "provider", "redaction"),
     *("results", "states", "stopwatch", "wording"),
 }

@@ -86,13 +86,18 @@ class Admission:
         writers_alone: bool = False,
         redaction: Redaction = NOTHING_SECRET,
     ) -> None:
-        self._tools = tools
+        self._tools = dict(tools)
         self._guards = guards
         self._wording = wording
         self._budget = budget
         self._counted: dict[str, dict[str, float]] = {name: self._counts(name) for name in tools}
         self._writers_alone = writers_alone
         self._redaction = redaction
+
+    def offer(self, tool: Tool) -> None:
+        """One more tool, from now on."""
+        self._tools[tool.name] = tool
+        self._counted[tool.name] = self._counts(tool.name)
 
     def consider(self, call: Call, turn: int, t: float, *, tools_off: bool) -> tuple[Slot | None, Result | None]:
         """The call as a slot, its result if it is not to run, or both. Never raises, whatever guards and tools do.

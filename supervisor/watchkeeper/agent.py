@@ -8,6 +8,7 @@ from .current import current_call
 from .errors import ConfigurationError, SpawnRefused
 from .guards.policy import PolicyFunction
 from .guards.rule import Compiled, Rule, check
+from .memory.store import Store
 from .model import Model
 from .profiles import Limits, Profile, profile_named
 from .retry import RetryPolicy
@@ -25,6 +26,8 @@ class Agent:
       ``required_any``: one of these must have. ``fresh``: those of them that must have run after the last write.
     - ``profile``: a name or a :class:`Profile`; ``limits`` replaces the profile's limits.
     - ``policy``: a function that allows, denies or asks, call by call, beside the profile's rules; deny wins.
+    - ``memory``: a long-term store, such as ``SQLiteStore("notes.db")``. With one the agent has the tools ``recall``
+      and ``remember``, and what is noted there and may matter is shown to the model by itself.
     - ``tool_choice``: ``auto``, ``required`` (until the first call), or a tool's name.
 
     Raises :class:`ConfigurationError` if two tools have one name, or a required tool is not there or is denied,
@@ -44,12 +47,14 @@ class Agent:
         profile: str | Profile = "default",
         limits: Limits | None = None,
         policy: PolicyFunction | None = None,
+        memory: Store | None = None,
         tool_choice: str = "auto",
         parallel: bool = True,
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008
     ) -> None:
         self.model = model
-        self.tools: Mapping[str, Tool] = _by_name(tools)
+        self.memory = memory
+        self.tools: Mapping[str, Tool] = _by_name(tools if memory is None else (*tools, *_tools_of(memory)))
         self.name = name
         self.instructions = instructions
         self.required = tuple(required)
@@ -129,6 +134,17 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"<Agent {self.name} with {len(self.tools)} tools>"
+
+
+def _tools_of(memory: Store) -> list[Tool]:
+    for method in ("add", "search"):
+        if not callable(getattr(memory, method, None)):
+            raise ConfigurationError(
+                f"memory: {memory!r} has no method {method}; give a store with add and search, such as SQLiteStore()"
+            )
+    from .memory.tools import tools
+
+    return tools()
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:

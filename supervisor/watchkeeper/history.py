@@ -6,7 +6,20 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .messages import Call, CallEnded, Event, Message, ModelReplied, Nudged, PushedBack, Reminded, UserMessage
+from .context.cuts import Cuts, Note, size, view
+from .messages import (
+    Call,
+    CallEnded,
+    ContextCompacted,
+    Event,
+    Message,
+    ModelReplied,
+    NotesShown,
+    Nudged,
+    PushedBack,
+    Reminded,
+    UserMessage,
+)
 
 MARK = "[watchkeeper]"
 """Begins every message of ours to the model, so that neither it nor a reader takes it for the user's."""
@@ -19,16 +32,26 @@ _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 class History:
     """Messages of the conversation so far, without the system prompt. A call that is open is answered as such.
 
-    ``label``: what a model reads above the output of a tool, given its name.
+    ``label``: what a model reads above the output of a tool, given its name. ``shortened``: what it reads within one
+    that is shown in part, given the id of its call and the characters left out.
     """
 
-    def __init__(self, earlier: Iterable[Message] = (), label: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self,
+        earlier: Iterable[Message] = (),
+        label: Callable[[str], str] | None = None,
+        shortened: Note = lambda call_id, left_out: f"[… {left_out} characters of {call_id} …]",
+    ) -> None:
         self._label = label
+        self.shortened = shortened
+        self.cuts: Cuts | None = None
+        """What the view leaves out; None: nothing."""
+        self._unseen = 0
         self._messages: list[Message] = repaired(earlier)
         self._open: dict[str, int] = {}
         """The place of the answer of each call that has no result yet."""
-        self.characters = sum(map(_size, self._messages))
-        """Length of all of it, for an estimate of its tokens."""
+        self.characters = sum(map(size, self._messages))
+        """Length of the view, for an estimate of its tokens."""
         self._ours: set[str] = set()
         """Calls whose result is not the output of a tool but a word of ours."""
         self.ids: set[str] = {call.id for message in self._messages for call in message.calls}
@@ -39,6 +62,8 @@ class History:
             Nudged: self._told,
             Reminded: self._told,
             PushedBack: self._told,
+            NotesShown: self._told,
+            ContextCompacted: self._compacted,
         }
 
     def messages(self) -> tuple[Message, ...]:
@@ -47,9 +72,33 @@ class History:
 
     def view(self) -> tuple[Message, ...]:
         """The conversation as a model reads it: the output of tools is marked as such, and imitates no mark of ours."""
+        return self.marked() if self.cuts is None else self.seen(self.cuts)
+
+    def seen(self, cuts: Cuts) -> tuple[Message, ...]:
+        """The view as it would be with these cuts."""
+        return tuple(view(self.marked(), cuts, self.shortened))
+
+    def marked(self) -> tuple[Message, ...]:
+        """All of the conversation, as a model would read it."""
         if self._label is None:
             return self.messages()
         return tuple(message if message.role != "tool" else self._marked(message) for message in self._messages)
+
+    @property
+    def shown(self) -> int:
+        """Messages of the view."""
+        return len(self._messages) - self._unseen
+
+    def result_of(self, call_id: str) -> Message | None:
+        """The whole result of a call, whatever the view shows of it."""
+        return next((m for m in self._messages if m.role == "tool" and m.call_id == call_id), None)
+
+    def unseen(self) -> list[Message]:
+        """Results that the view does not show, or shows in part; oldest first."""
+        if self.cuts is None:
+            return []
+        places = sorted(self.cuts.shortened | self.cuts.dropped)
+        return [self._messages[place] for place in places if self._messages[place].role == "tool"]
 
     def _marked(self, message: Message) -> Message:
         if message.call_id in self._ours or message.call_id in self._open:
@@ -71,8 +120,14 @@ class History:
     def _user_spoke(self, event: UserMessage) -> None:
         self._add(Message("user", event.text))
 
-    def _told(self, event: Nudged | Reminded | PushedBack) -> None:
+    def _told(self, event: Nudged | Reminded | PushedBack | NotesShown) -> None:
         self._add(Message("user", f"{MARK} {event.text}", mark="watchkeeper"))
+
+    def _compacted(self, event: ContextCompacted) -> None:
+        self.cuts = Cuts(frozenset(event.shortened), frozenset(event.dropped), event.note)
+        seen = self.view()
+        self.characters = sum(map(size, seen))
+        self._unseen = len(self._messages) - len(seen)
 
     def _replied(self, event: ModelReplied) -> None:
         if not event.stored or not (event.text.strip() or event.calls):
@@ -95,20 +150,16 @@ class History:
             open_ = self._messages[place]
             message = Message("tool", result.content, call_id=result.call_id, tool=open_.tool)
             self._messages[place] = message
-            self.characters += _size(message) - _size(open_)
+            self.characters += size(message) - size(open_)
 
     def _add(self, message: Message) -> None:
         self._messages.append(message)
-        self.characters += _size(message)
+        self.characters += size(message)
 
 
 def _sendable(call: Call) -> Call:
     name = sendable_name(call.tool)
     return call if name == call.tool else Call(call.id, name, call.arguments, call.slot)
-
-
-def _size(message: Message) -> int:
-    return len(message.content) + sum(len(call.arguments) + len(call.tool) for call in message.calls)
 
 
 def repaired(messages: Iterable[Message]) -> list[Message]:
