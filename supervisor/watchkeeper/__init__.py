@@ -14,6 +14,7 @@ _HOMES = {
     "Budget": "budget",
     "Call": "messages",
     "ConfigurationError": "errors",
+    "ContextLimits": "context.limits",
     "Detector": "detect.detector",
     "Effect": "tools",
     "Event": "messages",
@@ -23,6 +24,7 @@ _HOMES = {
     "Model": "model",
     "ModelError": "model",
     "OpenAIModel": "models.openai",
+    "Note": "memory.store",
     "Outcome": "messages",
     "Price": "price",
     "Profile": "profiles",
@@ -33,8 +35,10 @@ _HOMES = {
     "Rule": "guards.rule",
     "Run": "run",
     "RunEndedError": "errors",
+    "SQLiteStore": "memory.sqlite",
     "SpawnRefused": "errors",
     "Steps": "thresholds",
+    "Store": "memory.store",
     "Supervisor": "supervisor",
     "SupervisorClosed": "errors",
     "TextTools": "models.text",
@@ -59,6 +63,7 @@ __all__ = sorted([*_HOMES, "__version__"])
 if TYPE_CHECKING:
     from .agent import Agent as Agent
     from .budget import Budget as Budget
+    from .context.limits import ContextLimits as ContextLimits
     from .current import current_call as current_call
     from .detect.detector import Detector as Detector
     from .detect.round import Ring as Ring
@@ -72,6 +77,9 @@ if TYPE_CHECKING:
     from .errors import Transient as Transient
     from .errors import WatchkeeperError as WatchkeeperError
     from .guards.rule import Rule as Rule
+    from .memory.sqlite import SQLiteStore as SQLiteStore
+    from .memory.store import Note as Note
+    from .memory.store import Store as Store
     from .messages import Call as Call
     from .messages import Event as Event
     from .messages import Finding as Finding

@@ -42,11 +42,13 @@ class Compactor:
         self._covered: frozenset[int] = frozenset()
         """First places of the units that the summary speaks of."""
 
-    async def compact(self, reason: Literal["window", "refused"], density: float, fixed: int) -> bool | End:
+    async def compact(
+        self, reason: Literal["window", "refused"], density: float, counted: float, fixed: int
+    ) -> bool | End:
         """Cut the view to the target, as far as that is possible. True if enough was freed to go on.
 
-        ``density``: tokens per character; ``fixed``: characters of the request beside the conversation. On cancel
-        nothing is changed.
+        ``density``: tokens per character, rather too many; ``counted``: the same, as far as they were counted;
+        ``fixed``: characters of the request beside the conversation. On cancel nothing is changed.
         """
         run, room = self._run, self._room
         history, log = run.history, run.log
@@ -72,15 +74,15 @@ class Compactor:
         log.append(
             ContextCompacted,
             reason=reason,
-            before=int((before + fixed) * density),
-            after=int((after + fixed) * density),
+            before=int((before + fixed) * counted),
+            after=int((after + fixed) * counted),
             window=room.window,
             shortened=tuple(sorted(made.cuts.shortened)),
             dropped=tuple(sorted(made.cuts.dropped)),
             note=note,
             summary=self._summary,
         )
-        return room.compacted(int((before + fixed) * density), int((after + fixed) * density), log.turn)
+        return room.compacted(int((before + fixed) * counted), int((after + fixed) * counted), log.turn)
 
     def _standing(self) -> Standing:
         agent, worth, newest = self._run.agent, dict[str, int](), dict[str, str]()
@@ -125,8 +127,8 @@ class Compactor:
         reply = await self._aside(Request(asked), limits.summary_tokens, limits.summary_seconds)
         if isinstance(reply, End):
             return reply
-        summary = _taken(reply, most)
-        if summary and len(summary) < len(text) + len(self._summary):
+        summary = _taken(reply, most, len(text) + len(self._summary))
+        if summary:
             self._summary = summary
             self._covered = frozenset(unit.first for unit in made.left)
             if run.memory is not None:
@@ -135,9 +137,10 @@ class Compactor:
         return None
 
 
-def _taken(reply: Reply | None, most: int) -> str:
-    """The summary that a reply is; empty if it is none. One that is too long loses its last lines."""
-    if reply is None or reply.finish in (*WITHHELD, *BROKEN, FINISH):
+def _taken(reply: Reply | None, most: int, before: int) -> str:
+    """The summary that a reply is; empty if it is none, or as long as what was to be summed up (``before``). One that
+    is too long loses its last lines."""
+    if reply is None or reply.finish in (*WITHHELD, *BROKEN, FINISH) or len(reply.text) >= before:
         return ""
     text = digest.harmless(reply.text).strip()
     if len(text) > most:

@@ -55,7 +55,8 @@ PER_MESSAGE = 8
 TOKENS_PER_CHARACTER = 0.4
 """Estimate of the first request; later ones use what the server counted."""
 LEAST_DENSITY = 0.2
-"""Tokens per character that a first request has at least, for what is not even tried."""
+"""Tokens per character that a request has at least. As long as nobody has counted any, nothing that may fit is cut or
+held back: a server says so if it does not."""
 MARGIN = 1.15
 
 
@@ -246,9 +247,15 @@ class AgentActor:
 
     # -- room: a view that fits ---------------------------------------------------------------------------------------
 
-    def _used(self, density: float = 0.0) -> int:
-        """Tokens of the next request, as the server has counted the last one, else estimated."""
-        return int((self._history.characters + self._spec_characters) * (density or self._density))
+    def _used(self) -> int:
+        """Tokens of the next request, as the server has counted those before it; until it has, the least it can be."""
+        return int(self._characters() * self._counted())
+
+    def _counted(self) -> float:
+        return self._density if self._learned else LEAST_DENSITY
+
+    def _characters(self) -> int:
+        return self._history.characters + self._spec_characters
 
     async def _make_room(self) -> End | None:
         """The view has grown near to what the model takes."""
@@ -260,14 +267,18 @@ class AgentActor:
     async def _ask_fitting(self, tools_off: bool) -> Reply | End:
         """Ask; if the request is too long for the model, once more with a smaller view."""
         try:
-            if not self._room.fits(self._used(0.0 if self._learned else LEAST_DENSITY)):
+            if not self._room.fits(self._used()):
                 told = self._wording.context_full(self._used(), self._room.window)
                 raise ModelError("context_length", told)
             return await self._ask(tools_off)
         except ModelError as error:
             if error.kind != "context_length":
                 raise
-            if self._room.refused(self._used(), self._log.turn) != "compact":
+            window = error.window or self._room.window
+            if window is not None:  # the request had more: so many tokens a character, at least
+                self._density = min(max(self._density, window * MARGIN / max(self._characters(), 1)), 4.0)
+                self._learned = True
+            if self._room.refused(self._used(), self._log.turn, error.window) != "compact":
                 raise
             compacted = await self._compact("refused")
             if not compacted:
@@ -282,7 +293,7 @@ class AgentActor:
 
             self._compactor = Compactor(self._run, self._room, self._ask_aside)
             self._offer_recall()
-        compacted = await self._compactor.compact(reason, self._density, self._spec_characters)
+        compacted = await self._compactor.compact(reason, self._density, self._counted(), self._spec_characters)
         if compacted is True and self._run.memory is not None:
             await self._run.memory.show(f"{self._run.task} {self.last_text}")
         return compacted
@@ -362,7 +373,7 @@ class AgentActor:
         )
 
     def _estimate(self) -> int:
-        characters = self._history.characters + self._spec_characters
+        characters = self._characters()
         messages = self._history.shown + 1
         return int(characters * self._density * MARGIN) + PER_MESSAGE * messages + 16
 
@@ -498,7 +509,7 @@ class AgentActor:
 
     def _learn(self, usage: Usage | None) -> None:
         """Tokens per character of this model, from what the server counted; never below what was seen last."""
-        characters = self._history.characters + self._spec_characters
+        characters = self._characters()
         if usage is not None and usage.input_tokens and not usage.estimated and characters > 200:
             self._density = min(max(usage.input_tokens / characters, 0.05), 4.0)
             self._learned = True

@@ -70,13 +70,15 @@ class Room:
             return "no"
         return self._once_more()
 
-    def refused(self, used: int, turn: int) -> Need:
+    def refused(self, used: int, turn: int, window: int | None = None) -> Need:
         """What is to be done when a server has called a request of about so many tokens too long: one compaction and
-        one retry, not a loop."""
+        one retry, not a loop. ``window``: what it said that the model takes."""
         if not self.limits.compact or self.full or self._refused == turn:
             return "no"
         self._refused = turn
-        self._bound = min(self._bound, max(used * LEARNED, 1.0))
+        if window is not None:
+            self.window = window if self.window is None else min(window, self.window)
+        self._bound = self.window if self.window is not None else min(self._bound, max(used * LEARNED, 1.0))
         self._set()
         if self._is_soon(turn):
             return self._once_more()
