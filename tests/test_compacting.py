@@ -26,54 +26,15 @@ from watchkeeper.messages import (
     Reminded,
     Settled,
     TurnStarted,
-    Usage,
 )
 from watchkeeper.model import Request
-from watchkeeper.models.dialect import request_body
 from watchkeeper.profiles import PROFILES
 from watchkeeper.redaction import Redaction
-from watchkeeper.testing import CallTools, ChatServer, Say, ScriptedModel, Step, call, check_request, say
-from watchkeeper.testing.turns import tokens
+from watchkeeper.testing import CallTools, ChatServer, Say, ScriptedModel, Step, call, say
 from watchkeeper.wording import Wording
+from windows import SUMMARISE, Strict
 
 virtual = [pytest.mark.anyio, pytest.mark.virtual_time]
-SUMMARISE = Wording().summarise(0)[:40]
-
-
-class Strict(ScriptedModel):
-    """A model with a window, as a strict server has it: a token for every four characters of a valid request."""
-
-    def __init__(
-        self, script: Callable[[Request, int], Step], window: int, *, told: bool = True, summary: Any = "- a fact"
-    ) -> None:
-        super().__init__(self._reply)
-        self.window = window
-        self.context_window = window if told else None
-        self.prompts: list[int] = []
-        """Tokens of the requests that were accepted."""
-        self.summaries: list[Request] = []
-        self.refused = 0
-        self._script = script
-        self._summary = summary
-        self._turn = 0
-
-    def _reply(self, request: Request, n: int) -> Step:
-        body = request_body("m", request)
-        problem = check_request(body)
-        assert problem is None, problem
-        read = tokens(body)
-        if read > self.window:
-            self.refused += 1
-            text = f"request ({read} tokens) exceeds the available context size ({self.window} tokens)"
-            return Step(error=ModelError("context_length", text))
-        usage = Usage(read, 20)
-        if request.messages[0].content.startswith(SUMMARISE):
-            self.summaries.append(request)
-            made = self._summary(request) if callable(self._summary) else self._summary
-            return made if isinstance(made, Step) else say(made, usage=usage)
-        self.prompts.append(read)
-        self._turn += 1
-        return msgspec.structs.replace(self._script(request, self._turn), usage=usage)
 
 
 @tool(effect="reads")

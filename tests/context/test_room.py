@@ -13,7 +13,7 @@ from watchkeeper import ConfigurationError, ContextLimits
 from watchkeeper.context.room import Room
 
 
-def room(window: int | None = 1000, **limits: object) -> Room:
+def room(window: int | None = 1000, /, **limits: object) -> Room:
     return Room(ContextLimits(**limits), window)  # type: ignore[arg-type]
 
 

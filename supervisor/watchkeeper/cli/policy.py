@@ -33,6 +33,7 @@ POSITIVE = frozenset({"window", "breaker", "silence", "refuse_equal", "interval"
 """Numbers for which 0 would make no sense."""
 UNTRIED = (
     "attended",
+    "context",
     "limits",
     "writers_alone",
     "interval",

@@ -25,7 +25,7 @@ class Room:
 
     def __init__(self, limits: ContextLimits, window: int | None) -> None:
         self.limits = limits
-        self.window = limits.window or (window if window is not None and window > 0 else None)
+        self.window = limits.window or (window if isinstance(window, int) and window > 0 else None)
         """What the model takes, as far as somebody has said so."""
         self._bound: float = math.inf if self.window is None else self.window
         """The same, or what a server's refusal has taught."""

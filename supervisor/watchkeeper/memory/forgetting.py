@@ -1,9 +1,9 @@
 """Active forgetting: a note that is shown again and again and never used loses its weight. Pure.
 
 The rule: a note that was shown (by itself or by a recall) and of which no two words come up in the model's next two
-replies, apart from those that it was looked up with, loses half of its weight; one that was of use has all of it again.
-Notes are sorted by rank and weight, and one below a fifth, shown three times for nothing, is not shown any more in the
-run. The store itself keeps it.
+replies, or until it is shown once more, loses half of its weight; one that was of use has all of it again. Words that
+it was looked up with do not count, nor does what the model asks ``recall`` for. Notes are sorted by rank and weight;
+one below a fifth, shown three times for nothing, is not shown any more in the run. The store itself keeps it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Weights:
         asked = words(query)
         for note in notes:
             own = words(f"{note.text} {note.about}") - asked
+            if self._shown.get(note, (own, LOOKED_AT))[1] < LOOKED_AT:  # once more, and not used yet
+                self._weigh(note, self.of(note) / 2)
             if own:
                 self._shown[note] = own, LOOKED_AT
 
