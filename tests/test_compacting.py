@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -23,9 +24,11 @@ from watchkeeper.messages import (
     ModelFailed,
     ModelReplied,
     ModelRequested,
+    Overrun,
     Reminded,
     Settled,
     TurnStarted,
+    Usage,
 )
 from watchkeeper.model import Request
 from watchkeeper.profiles import PROFILES
@@ -322,6 +325,7 @@ BAD_SUMMARIES: dict[str, Any] = {
     "fails": Step(error=ModelError("server", "down")),
     "calls": call(("read", {"page": 1})),
     "silent": Step(stall=True),
+    "repeats": "The excerpt:\n" + "The task:\n" * 4,
     "breaks": Step(error=ModelError("context_length", "too long")),
 }
 
@@ -337,6 +341,8 @@ async def test_a_summary_that_is_none_is_done_without(kind: str) -> None:
     compacted = of(events, ContextCompacted)
     assert {event.summary for event in compacted} == {""}
     assert "- call_" in compacted[-1].note  # then the calls themselves are named, with what they found
+    assert '{"page":' in compacted[-1].note
+    assert "} -> page " in compacted[-1].note
     assert [event for event in of(events, CallEnded) if event.result.kind != "finished"] == []
     assert len(of(events, Held)) == len(of(events, Settled))
 
@@ -375,6 +381,55 @@ async def test_a_budget_that_cannot_bear_a_summary_goes_without() -> None:
     assert budget.spent["output_tokens"] <= 340
     assert outcome.reason in ("output_tokens", "answer")
     assert len(of(events, Held)) == len(of(events, Settled))
+
+
+@pytest.mark.anyio
+@pytest.mark.virtual_time
+async def test_a_summary_that_costs_more_than_there_was_ends_the_run() -> None:
+    model = Strict(summed(), 4000, summary=say("- a fact", usage=Usage(2000, 10**6)))
+    outcome, events = await perform(Agent(model, [read], limits=within(tokens=200_000)))
+    assert (outcome.status, outcome.reason) == ("stopped", "overrun")
+    assert len(model.summaries) == 1
+    assert of(events, Overrun)[0].dimension == "tokens"
+
+
+@pytest.mark.anyio
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("seed", range(15))
+async def test_whatever_tools_bring_each_request_is_valid_and_the_run_ends_in_good_order(seed: int) -> None:
+    """Random sizes, several calls a turn, failures, words of the user; a strict model, whose window is known or not."""
+    chance = random.Random(seed)
+    window = chance.choice([2500, 4000, 8000])
+
+    @tool(effect="reads")
+    async def bring(size: int) -> str:
+        """Bring so many characters."""
+        if size % 7 == 0:
+            raise ValueError("y" * size)
+        return f"{size}: " + "z" * size
+
+    def script(request: Request, n: int) -> Step:
+        if n > 25:
+            return say("done")
+        sizes = [int(chance.choice([0, 50, 400, 3000, 6000]) * chance.random()) for _ in range(chance.randint(1, 3))]
+        return call(*(("bring", {"size": size}) for size in sizes), text="t" * chance.choice([0, 30, 500]))
+
+    model = Strict(script, window, told=chance.random() < 0.7, summary=chance.choice(["- a fact", "", "x" * 5000]))
+    async with supervised(keep=100_000) as supervisor:
+        run = await supervisor.start(Agent(model, [bring], limits=within()), f"Bring it, {seed}.")
+        async for event in run.events():
+            if isinstance(event, TurnStarted) and event.turn in (5, 12):
+                run.steer(f"word {event.turn} of the user")
+        outcome = await run.wait()
+        compacted = of(await facts(run), ContextCompacted)
+    assert (outcome.status, outcome.reason) in {("completed", "answer"), ("stopped", "context")}, outcome.cause
+    assert model.refused <= 3
+    assert max(model.prompts) <= window
+    assert all(event.after < event.before for event in compacted)
+    words = [m.content for m in model.requests[-1].messages if m.role == "user" and not m.mark]
+    if model.requests[-1] not in model.summaries:
+        assert words[0] == f"Bring it, {seed}."
+        assert len(words) == 1 + (outcome.turns > 5) + (outcome.turns > 12)
 
 
 @pytest.mark.anyio

@@ -62,10 +62,10 @@ class Compactor:
             room.ended()
             return False
         if sums_up and made.fresh and frame.summary:
-            ended = await self._sum_up(messages, made, frame.summary, density)
+            ended = await self._sum_up(made, frame.summary, density)
             if ended is not None:
                 return ended
-        note = self._note(messages, made, standing, frame)
+        note = self._note(made, standing, frame)
         after = sum(map(size, history.seen(Cuts(made.cuts.shortened, made.cuts.dropped, note))))
         before = history.characters
         if after >= before:
@@ -101,22 +101,22 @@ class Compactor:
         calls = min(max(target // 4, digest.LEAST), LEFT_OUT)
         return Frame(len(told.text) + len(MARK) + 1, calls, min(target // 4, LEFT_OUT) if summary else 0)
 
-    def _note(self, messages: tuple[Message, ...], made: Plan, standing: Standing, frame: Frame) -> str:
+    def _note(self, made: Plan, standing: Standing, frame: Frame) -> str:
         if not made.left:
             return ""
-        found = digest.index(messages, made.left, standing, frame.calls, self._covered)
+        found = digest.index(self._run.history.messages(), made.left, standing, frame.calls, self._covered)
         count = sum(len(unit.places) for unit in made.left)
         summary = self._summary[: frame.summary]
         told = self._run.supervisor.wording.left_out(count, summary, found, self._run.recalls)
         return f"{MARK} {told.text}"
 
-    async def _sum_up(self, messages: tuple[Message, ...], made: Plan, most: int, density: float) -> End | None:
+    async def _sum_up(self, made: Plan, most: int, density: float) -> End | None:
         """Ask the model for a summary of what is left out from now on. If anything is wrong with it, none is taken."""
         run, limits, wording = self._run, self._room.limits, self._run.supervisor.wording
         self._summed_up = run.log.turn  # also if nothing comes of it: it is not asked for at once again
         window = self._room.window
         room = int((window or 16_000) / density * 0.6) - int(limits.summary_tokens / density)
-        text = digest.transcript(messages, made.fresh, room)
+        text = digest.transcript(run.history.messages(), made.fresh, room)
         if not text:
             return None
         characters = min(most, int(limits.summary_tokens / density))
@@ -138,11 +138,15 @@ class Compactor:
 
 
 def _taken(reply: Reply | None, most: int, before: int) -> str:
-    """The summary that a reply is; empty if it is none, or as long as what was to be summed up (``before``). One that
-    is too long loses its last lines."""
+    """The summary that a reply is; empty if it is none, says most of it twice, or is as long as what was to be summed
+    up (``before``). One that is too long loses its last lines."""
     if reply is None or reply.finish in (*WITHHELD, *BROKEN, FINISH) or len(reply.text) >= before:
         return ""
-    text = digest.harmless(reply.text).strip()
+    lines = [line for line in digest.harmless(reply.text).splitlines() if line.strip()]
+    told = dict.fromkeys(lines)
+    if 2 * len(told) < len(lines):
+        return ""
+    text = "\n".join(told)
     if len(text) > most:
         text = text[: most + 1].rpartition("\n")[0] or text[:most]
     return text.strip()

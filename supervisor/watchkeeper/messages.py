@@ -440,7 +440,7 @@ class ContextCompacted(Event, frozen=True, gc=False, tag="context_compacted"):
     """
 
     reason: Literal["window", "refused"]
-    """The request came near to what the model takes, or its server has called it too long."""
+    """The request came near to what the model takes, or is too long, as its server says or the known window."""
     before: int
     after: int
     window: int | None = None

@@ -82,6 +82,14 @@ def test_it_outlives_the_process_in_a_file(tmp_path: Path) -> None:
         assert texts(store.search("later", 5)) == ["kept for later"]
 
 
+def test_a_new_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    with SQLiteStore(path) as store:
+        store.add("x", "y")
+        modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
+    assert set(modes.values()) == {0o600}, modes
+
+
 def test_threads_and_connections_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     with SQLiteStore(path) as one, SQLiteStore(path) as other:

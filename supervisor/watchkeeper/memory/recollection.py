@@ -94,6 +94,8 @@ class Recollection:
                 return found
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
+        if self._log.closed:
+            return _FAILED  # a call that outlives its run
         self._failures += 1
         self._log.append(NotesFailed, error=self._log.redaction.within(why, 300), off=self._failures >= FAILURES)
         return _FAILED

@@ -37,10 +37,12 @@ class SQLiteStore:
         self._lock = threading.Lock()
         self._path = Path(path) if path is not None else None
         try:
+            if self._path is not None:
+                self._path.touch(mode=0o600)  # what is noted is for its owner alone
             self._connection = sqlite3.connect(
                 self._path or ":memory:", timeout=PATIENCE, check_same_thread=False, isolation_level=None
             )
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise ConfigurationError(self._cannot(error)) from error
         try:
             if self._path is not None:
@@ -53,7 +55,7 @@ class SQLiteStore:
             self._connection.close()
             raise ConfigurationError(self._cannot(error)) from error
 
-    def _cannot(self, error: sqlite3.Error) -> str:
+    def _cannot(self, error: Exception) -> str:
         if self._path is None:
             return f"notes cannot be kept in memory: {error}; this SQLite may lack FTS5"
         return (
