@@ -220,7 +220,10 @@ async def test_a_short_chain_names_what_was_asked_for_and_what_ran() -> None:
         Replace(answer=4),  # type: ignore[arg-type]
         Replace("calculate", {"expression": "1"}, why=None),  # type: ignore[arg-type]
     ],
-    ids=repr,
+    ids=[
+        *("no such tool", "no such argument", "no JSON", "too large", "both", "nothing", "no name", "no arguments"),
+        *("no text", "no reason"),
+    ],
 )
 async def test_a_guard_that_replaces_by_nonsense_refuses_the_call(nonsense: Replace) -> None:
     outcome, events, _ = await replaced(lambda proposal: nonsense if proposal.tool.name == "run_python" else None)

@@ -16,6 +16,7 @@ _HOMES = {
     "Budget": "budget",
     "Call": "messages",
     "ConfigurationError": "errors",
+    "ContextLimits": "context.limits",
     "Detector": "detect.detector",
     "Effect": "tools",
     "Event": "messages",
@@ -26,6 +27,7 @@ _HOMES = {
     "Model": "model",
     "ModelError": "model",
     "OpenAIModel": "models.openai",
+    "Note": "memory.store",
     "Outcome": "messages",
     "Planning": "plan.settings",
     "Price": "price",
@@ -37,8 +39,10 @@ _HOMES = {
     "Rule": "guards.rule",
     "Run": "run",
     "RunEndedError": "errors",
+    "SQLiteStore": "memory.sqlite",
     "SpawnRefused": "errors",
     "Steps": "thresholds",
+    "Store": "memory.store",
     "Supervisor": "supervisor",
     "SupervisorClosed": "errors",
     "TextTools": "models.text",
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
     from .agent import Agent as Agent
     from .approvals import Approval as Approval
     from .budget import Budget as Budget
+    from .context.limits import ContextLimits as ContextLimits
     from .current import current_call as current_call
     from .detect.detector import Detector as Detector
     from .detect.round import Ring as Ring
@@ -79,6 +84,9 @@ if TYPE_CHECKING:
     from .errors import WatchkeeperError as WatchkeeperError
     from .goal.guide import Guide as Guide
     from .guards.rule import Rule as Rule
+    from .memory.sqlite import SQLiteStore as SQLiteStore
+    from .memory.store import Note as Note
+    from .memory.store import Store as Store
     from .messages import Call as Call
     from .messages import Event as Event
     from .messages import Finding as Finding

@@ -127,7 +127,7 @@ class Admission:
         redaction: Redaction = NOTHING_SECRET,
         approvals: Approvals | None = None,
     ) -> None:
-        self._tools = tools
+        self._tools = dict(tools)
         self._guards = guards
         self._wording = wording
         self._budget = budget
@@ -142,6 +142,11 @@ class Admission:
         """From now on calls are paid from this budget. ``whose`` its limit of calls is, in words for the model."""
         self._budget, self._whose = budget, whose
         self._counted = {name: self._counts(name) for name in self._tools}
+
+    def offer(self, tool: Tool) -> None:
+        """One more tool, from now on."""
+        self._tools[tool.name] = tool
+        self._counted[tool.name] = self._counts(tool.name)
 
     def consider(
         self, call: Call, turn: int, t: float, *, tools_off: bool, shown: Call | None = None

@@ -12,6 +12,7 @@ from .errors import ConfigurationError, SpawnRefused
 from .goal.guide import Guide
 from .guards.policy import PolicyFunction
 from .guards.rule import Compiled, Rule, check
+from .memory.store import Store
 from .model import Model
 from .profiles import Limits, Profile, profile_named
 from .retry import RetryPolicy
@@ -37,6 +38,8 @@ class Agent:
     - ``guide``: what it is told of its goal and how it is seen that it loses it, as far as that is code.
     - ``policy``: a function that allows, denies or asks, call by call, beside the profile's rules; deny wins.
     - ``plan``: True, or :class:`Planning`: the work is planned and done step by step, each with limits of its own.
+    - ``memory``: a long-term store, such as ``SQLiteStore("notes.db")``. With one the agent has the tools ``recall``
+      and ``remember``, and what is noted there and may matter is shown to the model by itself.
     - ``tool_choice``: ``auto``, ``required`` (until the first call), or a tool's name.
 
     Raises :class:`ConfigurationError` if two tools have one name, or a required tool is not there or is denied,
@@ -58,12 +61,14 @@ class Agent:
         policy: PolicyFunction | None = None,
         guide: Guide = Guide(),  # noqa: B008
         plan: bool | Planning = False,
+        memory: Store | None = None,
         tool_choice: str = "auto",
         parallel: bool = True,
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008
     ) -> None:
         self.model = model
-        self.tools: Mapping[str, Tool] = _by_name(tools)
+        self.memory = memory
+        self.tools: Mapping[str, Tool] = _by_name(tools if memory is None else (*tools, *_tools_of(memory)))
         self.name = name
         self.instructions = instructions
         self.required = tuple(required)
@@ -151,6 +156,17 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"<Agent {self.name} with {len(self.tools)} tools>"
+
+
+def _tools_of(memory: Store) -> list[Tool]:
+    for method in ("add", "search"):
+        if not callable(getattr(memory, method, None)):
+            raise ConfigurationError(
+                f"memory: {memory!r} has no method {method}; give a store with add and search, such as SQLiteStore()"
+            )
+    from .memory.tools import tools
+
+    return tools()
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:

@@ -53,10 +53,10 @@ class Allowance:
         """Money is limited, and what a request costs is not known."""
         return self.price is None and self._budget.limit("money") is not None
 
-    def hold(self, read: int) -> Hold | Short:
-        """Hold what a request with so many input tokens may take. The reply's part is cut to what is left; if that is
-        too little for one, nothing is held."""
-        reply = self._reply_tokens
+    def hold(self, read: int, most: int | None = None) -> Hold | Short:
+        """Hold what a request with so many input tokens may take. The reply's part is cut to what is left, and to
+        ``most``; if that is too little for one, nothing is held."""
+        reply = self._reply_tokens if most is None else min(self._reply_tokens, most)
         for name, room in self._rooms(read):
             if room < LEAST_REPLY:
                 return Short(name, LEAST_REPLY, max(room, 0.0))

@@ -6,7 +6,20 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .messages import Call, CallEnded, Event, Message, ModelReplied, Nudged, PushedBack, Reminded, UserMessage
+from .context.cuts import Cuts, Note, size, view
+from .messages import (
+    Call,
+    CallEnded,
+    ContextCompacted,
+    Event,
+    Message,
+    ModelReplied,
+    NotesShown,
+    Nudged,
+    PushedBack,
+    Reminded,
+    UserMessage,
+)
 
 MARK = "[watchkeeper]"
 """Begins every message of ours to the model, so that neither it nor a reader takes it for the user's."""
@@ -23,19 +36,29 @@ _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 class History:
     """Messages of the conversation so far, without the system prompt. A call that is open is answered as such.
 
-    ``label``: what a model reads above the output of a tool, given its name.
+    ``label``: what a model reads above the output of a tool, given its name. ``shortened``: what it reads within one
+    that is shown in part, given the id of its call and the characters left out.
     """
 
-    def __init__(self, earlier: Iterable[Message] = (), label: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self,
+        earlier: Iterable[Message] = (),
+        label: Callable[[str], str] | None = None,
+        shortened: Note = lambda call_id, left_out: f"[… {left_out} characters of {call_id} …]",
+    ) -> None:
         self._label = label
         self._labels: dict[str, str] = {}
         """By tool; the label is asked for once."""
+        self.shortened = shortened
+        self.cuts: Cuts | None = None
+        """What the view leaves out; None: nothing."""
+        self._unseen = 0
         self._messages: list[Message] = repaired(earlier)
         self._view = [self._marked(message) if message.role == "tool" else message for message in self._messages]
         self._open: dict[str, int] = {}
         """The place of the answer of each call that has no result yet."""
-        self.characters = sum(map(_size, self._view))
-        """Length of all of it, for an estimate of its tokens."""
+        self.characters = sum(map(size, self._view))
+        """Length of the view, for an estimate of its tokens."""
         self.ids: set[str] = {call.id for message in self._messages for call in message.calls}
         self.folds: dict[type[Event], Callable[[Any], None]] = {
             CallEnded: self._ended,
@@ -44,6 +67,8 @@ class History:
             Nudged: self._told,
             Reminded: self._told,
             PushedBack: self._told,
+            NotesShown: self._told,
+            ContextCompacted: self._compacted,
         }
 
     def messages(self) -> tuple[Message, ...]:
@@ -52,7 +77,31 @@ class History:
 
     def view(self) -> tuple[Message, ...]:
         """The conversation as a model reads it: the output of tools is marked as such, and imitates no mark of ours."""
+        return self.marked() if self.cuts is None else self.seen(self.cuts)
+
+    def seen(self, cuts: Cuts) -> tuple[Message, ...]:
+        """The view as it would be with these cuts."""
+        return tuple(view(self._view, cuts, self.shortened))
+
+    def marked(self) -> tuple[Message, ...]:
+        """All of the conversation, as a model would read it."""
         return tuple(self._view)
+
+    @property
+    def shown(self) -> int:
+        """Messages of the view."""
+        return len(self._messages) - self._unseen
+
+    def result_of(self, call_id: str) -> Message | None:
+        """The whole result of a call, whatever the view shows of it."""
+        return next((m for m in self._messages if m.role == "tool" and m.call_id == call_id), None)
+
+    def unseen(self) -> list[Message]:
+        """Results that the view does not show, or shows in part; oldest first."""
+        if self.cuts is None:
+            return []
+        places = sorted(self.cuts.shortened | self.cuts.dropped)
+        return [self._messages[place] for place in places if self._messages[place].role == "tool"]
 
     def _marked(self, message: Message, heading: str = "", ran: str = "") -> Message:
         """``heading``: what stands above the output, of the tool that ``ran`` in place of another."""
@@ -84,8 +133,14 @@ class History:
     def _user_spoke(self, event: UserMessage) -> None:
         self._add(Message("user", event.text))
 
-    def _told(self, event: Nudged | Reminded | PushedBack) -> None:
+    def _told(self, event: Nudged | Reminded | PushedBack | NotesShown) -> None:
         self._add(Message("user", f"{MARK} {event.text}", mark="watchkeeper"))
+
+    def _compacted(self, event: ContextCompacted) -> None:
+        self.cuts = Cuts(frozenset(event.shortened), frozenset(event.dropped), event.note)
+        seen = self.view()
+        self.characters = sum(map(size, seen))
+        self._unseen = len(self._messages) - len(seen)
 
     def _replied(self, event: ModelReplied) -> None:
         if not event.stored or not (event.text.strip() or event.calls):
@@ -118,16 +173,12 @@ class History:
     def _add(self, message: Message) -> None:
         self._messages.append(message)
         self._view.append(message)
-        self.characters += _size(message) if message.calls else len(message.content)
+        self.characters += size(message) if message.calls else len(message.content)
 
 
 def _sendable(call: Call) -> Call:
     name = sendable_name(call.tool)
     return call if name == call.tool else Call(call.id, name, call.arguments, call.slot)
-
-
-def _size(message: Message) -> int:
-    return len(message.content) + sum(len(call.arguments) + len(call.tool) for call in message.calls)
 
 
 def repaired(messages: Iterable[Message]) -> list[Message]:

@@ -174,8 +174,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``reason`` is machine-readable: ``answer``; for ``stopped`` one of ``turns``, ``calls``, ``time``, ``working_time``,
     ``tokens``, ``input_tokens``, ``output_tokens``, ``money``, ``unpriced``, ``overrun``, ``loop``, ``tool_failing``,
     ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``empty``, ``length``, ``filtered``, ``volume``,
-    ``stagnation``, ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``, ``crash``; for
-    ``cancelled`` whatever the caller gave.
+    ``stagnation``, ``context``, ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``,
+    ``crash``; for ``cancelled`` whatever the caller gave.
     """
 
     run: str
@@ -531,6 +531,43 @@ class ContextChanged(Event, frozen=True, gc=False, tag="context_changed"):
     dropped: int = 0
 
 
+class ContextCompacted(Event, frozen=True, gc=False, tag="context_compacted"):
+    """From now on the model reads less of the conversation, which itself stays as it is. The last one counts.
+
+    ``before`` and ``after`` are tokens of the request, as far as they are known; places are those of messages in the
+    conversation, counted from 0.
+    """
+
+    reason: Literal["window", "refused"]
+    """The request came near to what the model takes, or is too long, as its server says or the known window."""
+    before: int
+    after: int
+    window: int | None = None
+    """What the model takes, if that is known."""
+    shortened: tuple[int, ...] = ()
+    """Results of which only the beginning and the end are shown."""
+    dropped: tuple[int, ...] = ()
+    """Messages that are left out."""
+    note: str = ""
+    """What stands in their place."""
+    summary: str = ""
+    """Of that what the model has said of them."""
+
+
+class NotesShown(Event, frozen=True, gc=False, tag="notes_shown"):
+    """Notes out of the long-term store that may matter now."""
+
+    text: str
+    notes: int = 0
+
+
+class NotesFailed(Event, frozen=True, gc=False, tag="notes_failed"):
+    """The long-term store could not be reached. ``off``: it is asked no more in this run."""
+
+    error: str
+    off: bool = False
+
+
 class ChildStarted(Event, frozen=True, gc=False, tag="child_started"):
     child: str
     agent: str
@@ -651,6 +688,9 @@ AnyEvent = (
     | EvidenceFound
     | DetectorFailed
     | ContextChanged
+    | ContextCompacted
+    | NotesShown
+    | NotesFailed
     | ChildStarted
     | ChildEnded
     | Planned

@@ -111,15 +111,23 @@ RETRYABLE: frozenset[str] = frozenset({"rate_limited", "overloaded", "server", "
 
 
 class ModelError(WatchkeeperError):
-    """Raised by a model for an attempt that failed; ``kind`` says whether another one makes sense."""
+    """Raised by a model for an attempt that failed; ``kind`` says whether another one makes sense. ``window``: tokens
+    that the model takes, where the error says so."""
 
     def __init__(
-        self, kind: ErrorKind, message: str, *, retry_after: float | None = None, status: int | None = None
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        status: int | None = None,
+        window: int | None = None,
     ) -> None:
         super().__init__(message)
         self.kind: ErrorKind = kind
         self.retry_after = retry_after
         self.status = status
+        self.window = window
 
     @property
     def retryable(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from .context.limits import ContextLimits
 from .errors import ConfigurationError
 from .guards.rate import Rate
 from .guards.rule import Rule, Ruling
@@ -124,6 +125,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """... this is its answer from then on. What it said late still counts for that call."""
     mark_output: bool = True
     """Above each output of a tool the model reads that it is data and no instruction."""
+    context: ContextLimits = ContextLimits()
+    """When the model reads less of a long conversation, and how far that goes."""
     remind_at: float = 0.7
     """Share of a budget at which the model is reminded."""
     finish_at: float = 0.9

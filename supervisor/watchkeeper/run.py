@@ -6,6 +6,7 @@ import concurrent.futures
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -25,6 +26,7 @@ from .history import History
 from .ladder import GuardMode
 from .ledger import Ledger
 from .log import Gap, Log, Reader
+from .memory.offer import may_recall
 from .messages import (
     Blocked,
     Call,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from .actors.watchdog import Watchdog
     from .detect.judge import Judge
     from .locks import Grip
+    from .memory.recollection import Recollection
     from .supervisor import Supervisor
 
 T = TypeVar("T")
@@ -130,7 +133,11 @@ class Run:
         )
         self.ledger = Ledger()
         label = supervisor.wording.tool_output if agent.profile.mark_output else None
-        self.history = History(map(redaction.anything, history), label)
+        self.memory: Recollection | None = None
+        self.recalls = agent.memory is not None or may_recall(agent.tools)
+        """The model may ask for what its view leaves out."""
+        shortened = partial(supervisor.wording.shortened, recall=self.recalls)
+        self.history = History(map(redaction.anything, history), label, shortened)
         self.evidence = Evidence(agent.required, agent.required_any, agent.fresh)
         self.log.attach(self.ledger)
         self.log.attach(self.history)

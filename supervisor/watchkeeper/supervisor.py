@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 import anyio.abc
@@ -45,6 +45,7 @@ from .guards.sideeffects import SideEffects
 from .ladder import MODES, GuardMode
 from .locks import Grip, Locks
 from .log import KEEP, Reader
+from .memory.store import Store
 from .messages import (
     ChildStarted,
     GuardOverran,
@@ -66,6 +67,9 @@ from .threads import Threads
 from .tools import Tool
 from .windup import last_resort, wind_up
 from .wording import Wording
+
+if TYPE_CHECKING:
+    from .memory.recollection import Recollection
 
 CLOSING = 10.0
 """Seconds beyond the longest grace period that leaving waits for outcomes: each of them comes long before."""
@@ -302,6 +306,8 @@ class Supervisor:
         guards = self._guards_of(run)
         for guard in guards:
             log.attach(guard)
+        if agent.memory is not None:
+            run.memory = self._recollection(run, agent.memory)
         run.executor = Executor(
             run,
             agent.tools,
@@ -455,6 +461,13 @@ class Supervisor:
                 run.cancel("supervisor_closed")
             for run in left:
                 await run.wait()
+
+    def _recollection(self, run: Run, store: Store) -> Recollection:
+        from .memory.recollection import Recollection
+
+        memory = Recollection(store, self._threads, run.log, self.wording)
+        run.log.attach(memory)
+        return memory
 
     def _guards_of(self, run: Run) -> list[CallGuard]:
         """The call guards of a run, in the order in which they are asked."""

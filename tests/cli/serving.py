@@ -46,9 +46,9 @@ def tools(**options):
 
 
 @contextlib.contextmanager
-def served(script: Script | Mapping[str, Script]) -> Iterator[ChatServer]:
+def served(script: Script | Mapping[str, Script], **settings: Any) -> Iterator[ChatServer]:
     """A model's server in an event loop of its own, while the test is not in one."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(ChatServer(script)) as server:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(ChatServer(script, **settings)) as server:
         yield server
 
 

@@ -25,8 +25,11 @@ from watchkeeper.messages import (
     CallRecord,
     CallReplaced,
     CallStarted,
+    ContextCompacted,
     Event,
     ModelReplied,
+    NotesFailed,
+    NotesShown,
     Nudged,
     Outcome,
     Result,
@@ -113,6 +116,19 @@ def test_a_block_is_told_once() -> None:
     ]
 
 
+def test_a_compaction_and_notes() -> None:
+    fact = Facts()
+    compacted = fact(
+        ContextCompacted, reason="window", before=3300, after=1900, dropped=(1, 2, 3), shortened=(5,), summary="- a"
+    )
+    assert told(compacted, fact(NotesShown, text="x", notes=2), fact(NotesFailed, error="disk full", off=True)) == [
+        "    the model reads less of the conversation from here on: about 3,300 tokens became 1,900 "
+        "(3 messages left out, with a summary, 1 result in part)",
+        "    2 notes from earlier work shown",
+        "    ! the store of notes failed: disk full; it is asked no more",
+    ]
+
+
 hostile = st.text(st.one_of(st.sampled_from(FORBIDDEN), st.characters()), max_size=40)
 
 
@@ -124,6 +140,7 @@ def test_no_line_holds_what_steers_a_terminal(text: str) -> None:
         fact(CallProposed, call_id="c1", tool=text, arguments=text, slot=1),
         fact(CallEnded, slot=1, result=Result("c1", text, "failed", text, error=text)),
         fact(Nudged, text=text, by="equal"),
+        fact(NotesFailed, error=text),
     ]
     outcome = Outcome(run="r", status="failed", reason=text, message=text, answer=text, cause=text, rejected=(text,))
     lines = [*told(*events), *(line.text for line in epilogue(outcome))]

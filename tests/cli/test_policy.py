@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from watchkeeper import ContextLimits
 from watchkeeper.cli.declared import Declared
 from watchkeeper.cli.exits import CommandError
 from watchkeeper.cli.policy import Policy, policy_of, read_policy
@@ -97,6 +98,16 @@ def test_scope() -> None:
     assert found.profile.scope == Scope(reads=("docs",), writes=())
     assert policy('[scope]\nreads = "off"\n').profile.scope == Scope()
     assert found.untried == ()
+
+
+def test_the_limits_of_the_context() -> None:
+    found = policy("[context]\nwindow = 8192\nstart = 0.7\nsummary = false\n")
+    assert found.profile.context == ContextLimits(window=8192, start=0.7, summary=False)
+    assert found.untried == ("context",)
+    with pytest.raises(ValueError, match="target is a share above 0"):
+        policy("[context]\ntarget = 1.5\n")
+    with pytest.raises(ValueError, match=r"context\.windows is unknown \(did you mean window\?\)"):
+        policy("[context]\nwindows = 3\n")
 
 
 def test_rates() -> None:

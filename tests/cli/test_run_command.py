@@ -297,6 +297,41 @@ def test_a_price_that_is_none(price: str, capsys: pytest.CaptureFixture[str]) ->
     assert "it takes money per million tokens, such as 1.25,10" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_window_is_kept_to(backend: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for n in range(12):
+        (folder / f"{n}.txt").write_text(f"file {n}\n" * 300)
+    read = 0
+
+    def script(body: dict[str, Any], n: int) -> Any:
+        nonlocal read
+        if "tools" not in body:
+            return Say("- files were read")
+        read += 1
+        return CallTools(("read_file", {"path": f"{read - 1}.txt"})) if read <= 12 else Say("All read.")
+
+    more = ["--tools", "files", "--root", str(folder), "--reply-tokens", "200", "--backend", backend]
+    with served(script, context_window=4000) as server:
+        code = main(at(server, *more, "--context-window", "4000"))
+    assert code == 0
+    assert all(received.status == 200 for received in server.requests)
+    shown = capsys.readouterr()
+    assert "the model reads less of the conversation from here on" in shown.out
+    assert "All read." in shown.out
+    assert shown.err == ""
+
+
+def test_a_memory_outlives_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    notes = ["--memory", str(tmp_path / "notes.db")]
+    remember = CallTools(("remember", {"text": "The word is plover.", "about": "what to do"}))
+    assert run_against([remember, Say("Noted.")], *notes) == 0
+    with served([Say("plover")]) as server:
+        assert main(["run", "What do I do with the word?", *at(server, *notes)[2:]]) == 0
+        asked = server.requests[0].body["messages"]
+    assert "The word is plover." in asked[-1]["content"]
+    assert "1 note from earlier work shown" in capsys.readouterr().out
+
+
 def test_the_task_may_come_from_standard_input() -> None:
     with served([Say("Done.")]) as server:
         command = [*PROGRAM, *at(server)]
@@ -329,6 +364,8 @@ class TestExpectedErrors:
             ([*GIVEN, "--require", "sing"], ["sing", "--tools"]),
             ([*GIVEN, "--max-turns", "0"], ["max_turns"]),
             ([*GIVEN, "--plan", "--max-turns", "3"], ["max_turns=3", "no room for a plan"]),
+            ([*GIVEN, "--context-window", "0"], ["--context-window must be at least 1"]),
+            ([*GIVEN, "--memory", "/nowhere/notes.db"], ["--memory", "/nowhere/notes.db", "name a file"]),
             ([*GIVEN, "--first-chunk-timeout", "0"], ["--first-chunk"]),
             (
                 [*GIVEN, "--events", "/nowhere/e.jsonl"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from watchkeeper.detect.judge import Judge
-from watchkeeper.messages import CallEnded, CallProposed, ContextChanged, Result, UserMessage
+from watchkeeper.messages import CallEnded, CallProposed, ContextChanged, ContextCompacted, Result, UserMessage
 
 
 class Told:
@@ -42,6 +42,14 @@ class Told:
 
 def test_nothing_but_compactions() -> None:
     assert Told().calls("plan").compacts(10).done == [("nudge", 3), ("stop", 6)]
+
+
+def test_our_own_compactions_count_as_well() -> None:
+    told = Told().calls("plan")
+    for _ in range(10):
+        told.compactions += 1
+        told.event(ContextCompacted, reason="window", before=800, after=400)
+    assert told.done == [("nudge", 3), ("stop", 6)]
 
 
 def test_two_in_a_row_happen() -> None:

@@ -135,3 +135,27 @@ class TestFailure:
     def test_a_validation_error_names_the_field_in_its_details(self) -> None:
         answer = {"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]}
         assert unsupported_field({"stream_options": {}}, 422, answer, json.dumps(answer)) == "stream_options"
+
+
+@pytest.mark.parametrize(
+    ("body", "window"),
+    [
+        ({"error": {"type": "exceed_context_size_error", "n_ctx": 4096, "n_prompt_tokens": 9000}}, 4096),
+        ({"message": "This model's maximum context length is 8192 tokens. However, you requested 9,000."}, 8192),
+        ({"message": "maximum context length of 128,000 tokens"}, 128_000),
+        ({"error": {"code": "context_length_exceeded", "message": "too long by 4000 tokens"}}, None),
+        ({"error": {"type": "exceed_context_size_error", "n_ctx": 3}}, None),
+        ({"error": {"type": "exceed_context_size_error", "n_ctx": 10**12}}, None),
+        ({"error": {"type": "exceed_context_size_error", "n_ctx": True}}, None),
+        ({"error": {"type": "exceed_context_size_error", "n_ctx": "4096"}}, None),
+    ],
+)
+def test_the_window_is_taken_from_where_a_server_says_it(body: object, window: int | None) -> None:
+    error = answered(400, body, {}, who="it", now=0.0)
+    assert (error.kind, error.window) == ("context_length", window)
+    if isinstance(body, dict) and "error" in body:
+        assert reported(body["error"], who="it").window == window
+
+
+def test_other_errors_say_nothing_of_a_window() -> None:
+    assert answered(400, {"error": {"message": "no", "n_ctx": 4096}}, {}, who="it", now=0.0).window is None

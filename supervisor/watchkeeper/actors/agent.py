@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.abc
+import msgspec
 
 from ..agent import Agent
 from ..allowance import Allowance
 from ..asking import ask
 from ..budget import Budget, Hold, Short
+from ..context.cuts import size
+from ..context.room import Room
 from ..decisions import UNSTORED, Act, Answer, End, Push, Situation, Tries, decide
 from ..detect.chant import FINISH, Chant
 from ..goal.conduct import Conduct, ending_in
@@ -19,6 +22,7 @@ from ..goal.status import Left, Standing
 from ..guards.evidence import Evidence, Missing
 from ..history import History
 from ..ladder import strongest
+from ..log import Log
 from ..messages import (
     Held,
     Message,
@@ -44,6 +48,7 @@ from ..stopwatch import Timed
 from .executor import Batch
 
 if TYPE_CHECKING:
+    from ..compacting import Compactor
     from ..plan.pilot import Pilot
     from ..run import Run
     from ..wording import Wording
@@ -52,6 +57,9 @@ PER_MESSAGE = 8
 """Tokens that a chat template adds to a message, at most."""
 TOKENS_PER_CHARACTER = 0.4
 """Estimate of the first request; later ones use what the server counted."""
+LEAST_DENSITY = 0.2
+"""Tokens per character that a request has at least. As long as nobody has counted any, nothing that may fit is cut or
+held back: a server says so if it does not."""
 MARGIN = 1.15
 NOTHING_MISSING = Missing([], (), [])
 
@@ -89,6 +97,9 @@ class AgentActor:
         self._spec_characters = len(repr(self._specs)) + len(self._instructions)
         self._tries = Tries()
         self._density = TOKENS_PER_CHARACTER
+        self._learned = False
+        self._room = Room(agent.profile.context, getattr(agent.model, "context_window", None))
+        self._compactor: Compactor | None = None
         self._reminded: set[str] = set()
         self._finishing: str | None = None
         self._finish_left = agent.limits.finish_turns
@@ -109,16 +120,22 @@ class AgentActor:
     async def run(self, batches: anyio.abc.ObjectSendStream[Batch]) -> Answer | End:
         """Work until there is an answer or an end. Nothing is lost on cancellation: all that counts is in the log."""
         self._allowance.price = await self._prices.of(self._agent.model)
+        if self._run.memory is not None:
+            await self._run.memory.show(self._run.task)
         while True:
             await self._ask_judge()
             await self._run.gate()
             # The one barrier: all facts so far are judged before the next turn begins.
             await self._log.passed("watchdog", self._log.n)
+            if self._run.memory is not None and self._run.steers:
+                await self._run.memory.show(self._run.steers[-1])
+            if self._used() >= self._room.at and (ended := await self._make_room()) is not None:
+                return ended
             tools_off = self._prepare()
             if isinstance(tools_off, End):
                 return tools_off
             try:
-                reply = await self._ask(tools_off)
+                reply = await self._ask_fitting(tools_off)
             except ModelError as error:
                 return self._model_failed(error)
             if reply is None:
@@ -176,6 +193,8 @@ class AgentActor:
             fired["finish"] = "turns"
         elif near := self._nearly_used(times):
             fired["finish"] = near
+        elif self._room.full:
+            fired["finish"] = "context"
         if self._finishing is None and fired:
             reason = fired[strongest(fired) or "finish"]
             self._finishing = reason
@@ -208,6 +227,8 @@ class AgentActor:
         return tools_off
 
     def _limit(self, reason: str) -> End:
+        if reason == "context":
+            self._run.detail = self._wording.context_full(self._used(), self._room.window)
         if self._agent.profile.on_limit == "hand_over":
             return End("handed_over", reason)
         return End("stopped", reason)
@@ -279,6 +300,113 @@ class AgentActor:
             error = f"{type(failure).__name__}: {failure}"
         self._conduct.judged(drifts, error)
 
+    # -- room: a view that fits ---------------------------------------------------------------------------------------
+
+    def _used(self) -> int:
+        """Tokens of the next request, as the server has counted those before it; until it has, the least it can be."""
+        return int(self._characters() * self._counted())
+
+    def _counted(self) -> float:
+        return self._density if self._learned else LEAST_DENSITY
+
+    async def _make_room(self) -> End | None:
+        """The view has grown near to what the model takes."""
+        if self._room.need(self._used(), self._log.turn) != "compact":
+            return None
+        compacted = await self._compact("window")
+        return compacted if isinstance(compacted, End) else None
+
+    async def _ask_fitting(self, tools_off: bool) -> Reply | End | None:
+        """Ask; if the request is too long for the model, once more with a smaller view."""
+        try:
+            if not self._room.fits(self._used()):
+                told = self._wording.context_full(self._used(), self._room.window)
+                raise ModelError("context_length", told)
+            return await self._ask(tools_off)
+        except ModelError as error:
+            if error.kind != "context_length":
+                raise
+            window = error.window or self._room.window
+            if window is not None:  # the request had more: so many tokens a character, at least
+                self._density = min(max(self._density, window * MARGIN / max(self._characters(), 1)), 4.0)
+                self._learned = True
+            if self._room.refused(self._used(), self._log.turn, error.window) != "compact":
+                raise
+            compacted = await self._compact("refused")
+            if not compacted:
+                raise
+            if isinstance(compacted, End):
+                return compacted
+        return await self._ask(tools_off)
+
+    async def _compact(self, reason: Literal["window", "refused"]) -> bool | End:
+        if self._compactor is None:
+            from ..compacting import Compactor
+
+            self._compactor = Compactor(self._run, self._room, self._ask_aside)
+            self._offer_recall()
+        compacted = await self._compactor.compact(reason, self._density, self._counted(), self._spec_characters)
+        if compacted is True and self._run.memory is not None:
+            await self._run.memory.show(f"{self._run.task} {self.last_text}")
+        return compacted
+
+    def _offer_recall(self) -> None:
+        """From the first compaction on there is something to recall."""
+        if not self._run.recalls or self._agent.memory is not None or self._run.executor is None:
+            return
+        from ..memory.tools import recall
+
+        self._run.executor.offer(recall)
+        self._specs = (*self._specs, recall.spec())
+        self._spec_characters += len(repr(recall.spec()))
+
+    async def _ask_aside(self, request: Request, reply_tokens: int, seconds: float) -> Reply | End | None:
+        """One attempt at a request beside the conversation, with a hold of its own. None if it cannot be paid, fails or
+        takes too long; the end of the run if its reply cost more than there was."""
+        model, log, clock = self._agent.model, self._log, self._run.seams.clock
+        read = int(sum(map(size, request.messages)) * self._density * MARGIN) + PER_MESSAGE * len(request.messages) + 16
+        with anyio.move_on_after(seconds):
+            try:
+                ticket = await self._wait_for_provider(clock() + seconds)
+            except GivingUp:
+                return None
+            finally:
+                self._run.waits(False)
+            hold = self._hold(read, reply_tokens)
+            if not isinstance(hold, Hold):
+                self._provider.released(clock(), ticket=ticket)
+                return None
+            request = msgspec.structs.replace(request, max_tokens=int(hold.amounts["output_tokens"]))
+            unheard = Log(log.run, log.seams, keep=16, redaction=log.redaction)
+            try:
+                reply = await ask(
+                    model,
+                    request,
+                    unheard,
+                    set(),
+                    lambda delta: None,
+                    on_first_chunk=self._probe_answered,
+                    attempt=1,
+                    estimate=int(hold.amounts["tokens"]),
+                    chant=Chant(),
+                )
+            except ModelError as error:
+                self._provider.failed(clock(), error.kind, error.retry_after, ticket=ticket)
+                self._charge(hold, None)
+                return None
+            except BaseException:
+                self._provider.released(clock(), ticket=ticket)
+                self._charge(hold, None)
+                raise
+            self._provider.succeeded(clock())
+            over = self._charge(hold, reply.usage)
+            if over:
+                dimension, excess = next(iter(over.items()))
+                log.append(Overrun, dimension=dimension, over=excess)
+                return End("stopped", "overrun")
+            return reply
+        return None
+
     # -- ask ---------------------------------------------------------------------------------------------------------
 
     def _request(self, tools_off: bool, max_tokens: int | None) -> Request:
@@ -309,7 +437,7 @@ class AgentActor:
 
     def _estimate(self) -> int:
         characters = self._characters() + len(self._last_word)
-        messages = len(self._history) + 1
+        messages = self._history.shown + 1
         return int(characters * self._density * MARGIN) + PER_MESSAGE * messages + 16
 
     async def _ask(self, tools_off: bool) -> Reply | End | None:
@@ -324,7 +452,7 @@ class AgentActor:
             finally:
                 self._run.waits(False)
             estimate = self._estimate()
-            hold = self._hold(estimate)
+            hold = self._hold(estimate, self._room.reply(estimate))
             if hold is None or isinstance(hold, End):
                 self._provider.released(self._run.seams.clock(), ticket=ticket)
                 return hold
@@ -414,10 +542,10 @@ class AgentActor:
         """What requests draw from: the run's budget, or that of the step of a plan."""
         return self._allowance if self._pilot is None else self._pilot.allowance
 
-    def _hold(self, estimate: int) -> Hold | End | None:
+    def _hold(self, estimate: int, most: int | None = None) -> Hold | End | None:
         if self._drawing.unpriced and not self._run.may_be_unpriced():
             return End("stopped", "unpriced")
-        hold = self._drawing.hold(estimate)
+        hold = self._drawing.hold(estimate, most)
         if isinstance(hold, Short):
             if self._pilot is not None and self._allowance.affords(estimate) and self._pilot.short(hold.dimension):
                 return None
@@ -460,6 +588,7 @@ class AgentActor:
         characters = self._characters()
         if usage is not None and usage.input_tokens and not usage.estimated and characters > 200:
             self._density = min(max(usage.input_tokens / characters, 0.05), 4.0)
+            self._learned = True
 
     def _retried(self, number: int, error: Exception, wait: float) -> None:
         self._run.waits(True)

@@ -151,6 +151,10 @@ class Executor:
         self._settled.set()
         self._check_quiet()
 
+    def offer(self, tool: Tool) -> None:
+        """One more tool, from now on."""
+        self._admission.offer(tool)
+
     def cancel(self, why: str) -> None:
         """Stop: what has not started gets ``not_run`` at once, what runs is cancelled. Idempotent, never waits."""
         self._why = why

@@ -20,6 +20,7 @@ from ..messages import (
     ChildEnded,
     ChildStarted,
     ContextChanged,
+    ContextCompacted,
     DetectorFailed,
     Event,
     GuardOverran,
@@ -28,6 +29,8 @@ from ..messages import (
     ModelPartialDropped,
     ModelReplied,
     ModelRetried,
+    NotesFailed,
+    NotesShown,
     Nudged,
     Overrun,
     Paused,
@@ -45,7 +48,7 @@ from ..messages import (
     UserMessage,
     WouldRefuse,
 )
-from .printable import arguments, duration, first_line, one_line
+from .printable import arguments, count, duration, first_line, one_line
 
 Style = Literal["plain", "dim", "good", "warn", "bad", "head"]
 INDENT = "    "
@@ -129,6 +132,9 @@ class Narrator:
             WouldRefuse: self._would_refuse,
             GuardOverran: self._guard_overran,
             ContextChanged: self._context_changed,
+            ContextCompacted: self._compacted,
+            NotesShown: self._notes_shown,
+            NotesFailed: self._notes_failed,
             LoopBlocked: self._loop_blocked,
             ChildStarted: self._child_started,
             ChildEnded: self._child_ended,
@@ -350,6 +356,21 @@ class Narrator:
 
     def _context_changed(self, event: ContextChanged) -> Iterator[Line]:
         yield line(f"{INDENT}the conversation was shortened: {one_line(event.reason, 100)}", "dim")
+
+    def _compacted(self, event: ContextCompacted) -> Iterator[Line]:
+        sizes = f"about {count(event.before, 'token')} became {event.after:,}"
+        summed = ", with a summary" if event.summary else ""
+        cuts = (
+            f"{count(len(event.dropped), 'message')} left out{summed}, {count(len(event.shortened), 'result')} in part"
+        )
+        yield line(f"{INDENT}the model reads less of the conversation from here on: {sizes} ({cuts})", "dim")
+
+    def _notes_shown(self, event: NotesShown) -> Iterator[Line]:
+        yield line(f"{INDENT}{count(event.notes, 'note')} from earlier work shown", "dim")
+
+    def _notes_failed(self, event: NotesFailed) -> Iterator[Line]:
+        off = "; it is asked no more" if event.off else ""
+        yield line(f"{INDENT}! the store of notes failed: {one_line(event.error, 120)}{off}", "warn")
 
     def _loop_blocked(self, event: LoopBlocked) -> Iterator[Line]:
         yield line(

@@ -13,6 +13,7 @@ from cyclopts import Group, Parameter
 
 from ..agent import Agent
 from ..errors import ConfigurationError, ToolError
+from ..memory.store import Store
 from ..model import Model, Timeouts
 from ..models.openai import DEFAULT_BASE_URL, OpenAIModel
 from ..plugins import load_detectors, load_tools
@@ -47,6 +48,10 @@ class Options:
     ] = None
     temperature: Annotated[float | None, Parameter(group=MODEL)] = None
     seed: Annotated[int | None, Parameter(group=MODEL)] = None
+    context_window: Annotated[
+        int | None,
+        Parameter(group=MODEL, help="Tokens it takes, prompt and reply together; a long conversation is cut to that."),
+    ] = None
     reply_tokens: Annotated[
         int | None, Parameter(group=LIMITS, help="Tokens of one reply (4096); less for small contexts.")
     ] = None
@@ -74,6 +79,9 @@ class Options:
     plan: Annotated[
         bool, Parameter(group=AGENT, help="Plan the work first and do it step by step; for long tasks (--max-turns).")
     ] = False
+    memory: Annotated[
+        Path | None, Parameter(group=AGENT, help="A file of notes that outlive the run: tools recall and remember.")
+    ] = None
     profile: Annotated[str | None, Parameter(group=AGENT, help="Settings of all guards by name (default).")] = None
     policy: Annotated[
         Path | None, Parameter(group=AGENT, help="A TOML file: a profile with changes, and rules for tools.")
@@ -136,8 +144,19 @@ def agent_of(options: Options, policy: Policy) -> Agent:
             profile=profile,
             limits=_limits(options, profile),
             plan=options.plan,
+            memory=_memory(options),
         ),
     )
+
+
+def _memory(options: Options) -> Store | None:
+    """Its file is closed when the program ends."""
+    if options.memory is None:
+        return None
+    from ..memory.sqlite import SQLiteStore
+
+    path = options.memory
+    return _checked("--memory", lambda: SQLiteStore(path))
 
 
 def _limits(options: Options, profile: Profile) -> Limits:
@@ -183,6 +202,8 @@ def _model(options: Options) -> Model:
         raise CommandError(
             "no API key for api.openai.com: set OPENAI_API_KEY, or give --base-url for a server of your own"
         )
+    if options.context_window is not None and options.context_window < 1:
+        raise CommandError(f"--context-window must be at least 1 token, not {options.context_window}")
     timeouts = Timeouts()
     if options.first_chunk_timeout is not None:
         if not options.first_chunk_timeout > 0:
@@ -197,6 +218,7 @@ def _model(options: Options) -> Model:
             base_url=base_url,
             timeouts=timeouts,
             reasoning_field=options.reasoning_field,
+            context_window=options.context_window,
             extra={field: value for field, value in extra.items() if value is not None},
         ),
     )

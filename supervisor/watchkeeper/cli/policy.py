@@ -35,6 +35,7 @@ POSITIVE = frozenset(
 """Numbers for which 0 would make no sense."""
 UNTRIED = (
     "attended",
+    "context",
     "limits",
     "writers_alone",
     "interval",

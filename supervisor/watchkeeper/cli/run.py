@@ -56,6 +56,8 @@ def run(task: Annotated[str, Parameter(allow_leading_hyphen=True)], /, *, option
     agent = agent_of(options, policy)
     interrupts = Interrupts()
     with contextlib.ExitStack() as stack:
+        if isinstance(agent.memory, contextlib.AbstractContextManager):
+            stack.enter_context(agent.memory)
         performance = Performance(options, policy.steps, interrupts, stack)
         stack.enter_context(quiet_reports())
         stack.enter_context(interrupts.installed())

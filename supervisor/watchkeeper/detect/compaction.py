@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..messages import ContextChanged, Event, Finding
+from ..messages import ContextChanged, ContextCompacted, Event, Finding
 from ..thresholds import Thresholds
 from .round import Ring, Round
 
@@ -37,7 +37,7 @@ class Compaction:
 
     @property
     def folds(self) -> Mapping[type[Event], Callable[[Any], Iterable[Finding]]]:
-        return {ContextChanged: self._changed}
+        return {ContextChanged: self._changed, ContextCompacted: self._changed}
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         if not self._rounds:
@@ -47,7 +47,7 @@ class Compaction:
         self._new += round.novel
         return ()
 
-    def _changed(self, event: ContextChanged) -> Iterable[Finding]:
+    def _changed(self, event: ContextChanged | ContextCompacted) -> Iterable[Finding]:
         same = self._rounds > 0 and self._first == self._before and self._new * SHARE <= self._rounds
         if self._count and (not self._new or same):
             self._count += 1

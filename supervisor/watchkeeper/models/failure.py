@@ -19,6 +19,9 @@ _NO_QUOTA = frozenset(
 )
 _CONTEXT = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 # Servers without a code for it: vLLM, older llama.cpp. Neither kind is retried, so words may decide here.
+_WINDOW_WORDS = re.compile(r"maximum context length (?:is|of) ([\d,]{3,12}) tokens")
+LEAST_WINDOW, MOST_WINDOW = 128, 10**9
+"""Tokens outside of which what a server says of its window is not believed."""
 _CONTEXT_WORDS = ("maximum context length", "exceeds the available context size")
 
 _BY_CODE: dict[str, ErrorKind] = {
@@ -70,6 +73,7 @@ def answered(
     kind = _kind(status, codes, words)
     error = _error(kind, f"{who} answered {status}", words, secret=secret)
     error.status = status
+    error.window = _window(body, words) if kind == "context_length" else None
     error.retry_after = retry_after(headers, now)
     if error.retryable and (headers.get("x-should-retry") or "").strip().lower() == "false":
         return ModelError("unknown", f"{error}; it asks not to retry", retry_after=error.retry_after, status=status)
@@ -82,6 +86,7 @@ def reported(error: object, *, who: str, secret: str = "") -> ModelError:
     status = next((int(code) for code in codes if re.fullmatch(r"[45]\d\d", code)), None)
     mapped = _error(_kind(status, codes, words), f"{who} broke off its reply", words, secret=secret)
     mapped.status = status
+    mapped.window = _window({"error": error}, words) if mapped.kind == "context_length" else None
     return mapped
 
 
@@ -170,6 +175,15 @@ def _kind(status: int | None, codes: frozenset[str], words: str) -> ErrorKind:
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     return "server" if status >= 500 else "bad_request"
+
+
+def _window(body: object, words: str) -> int | None:
+    """The model's window in tokens, where the error says so: llama.cpp in a field, OpenAI and vLLM in words."""
+    told = _first(body, "n_ctx")
+    if type(told) is not int:
+        found = _WINDOW_WORDS.search(words)
+        told = int(found[1].replace(",", "")) if found is not None else 0
+    return told if LEAST_WINDOW <= told <= MOST_WINDOW else None
 
 
 def _error(kind: ErrorKind, what: str, words: str, *, secret: str) -> ModelError:
