@@ -19,6 +19,8 @@ from watchkeeper.thresholds import Thresholds
 from watchkeeper.tools import tool
 from watchkeeper.wording import KNOWN, LISTED, NAME, Told, Wording, bounded, named
 
+LISTS = ("answer_misfit", "answer_refused", "bad_arguments", "check_failed", "no_evidence", "unknown_tool")
+"""Messages that list whatever is wrong or there, each item bounded."""
 HOSTILE = "¶" * 100_000
 DETECTORS = (*steps_of(Thresholds()), "breaker", "silence", "of a third party")
 

@@ -18,6 +18,7 @@ _HOMES = {
     "Effect": "tools",
     "Event": "messages",
     "Finding": "messages",
+    "Judge": "opinions.second",
     "Limits": "profiles",
     "Message": "messages",
     "Model": "model",
@@ -31,6 +32,7 @@ _HOMES = {
     "Ring": "detect.round",
     "Round": "detect.round",
     "Rule": "guards.rule",
+    "Ruling": "opinions.second",
     "Run": "run",
     "RunEndedError": "errors",
     "SpawnRefused": "errors",
@@ -43,11 +45,15 @@ _HOMES = {
     "ToolError": "errors",
     "ToolOutput": "tools",
     "Transient": "errors",
+    "Unverified": "messages",
+    "Verifier": "opinions.second",
     "WatchkeeperError": "errors",
     "current_call": "current",
     "decode_event": "messages",
     "encode_event": "messages",
     "load_tools": "plugins",
+    "must_mention": "answers.validators",
+    "must_not_mention": "answers.validators",
     "reads": "tools",
     "step_line": "detect.stepline",
     "tool": "tools",
@@ -58,6 +64,8 @@ __all__ = sorted([*_HOMES, "__version__"])
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent
+    from .answers.validators import must_mention as must_mention
+    from .answers.validators import must_not_mention as must_not_mention
     from .budget import Budget as Budget
     from .current import current_call as current_call
     from .detect.detector import Detector as Detector
@@ -78,12 +86,16 @@ if TYPE_CHECKING:
     from .messages import Message as Message
     from .messages import Outcome as Outcome
     from .messages import Result as Result
+    from .messages import Unverified as Unverified
     from .messages import decode_event as decode_event
     from .messages import encode_event as encode_event
     from .model import Model as Model
     from .model import ModelError as ModelError
     from .models.openai import OpenAIModel as OpenAIModel
     from .models.text import TextTools as TextTools
+    from .opinions.second import Judge as Judge
+    from .opinions.second import Ruling as Ruling
+    from .opinions.second import Verifier as Verifier
     from .plugins import load_tools as load_tools
     from .price import Price as Price
     from .profiles import Limits as Limits

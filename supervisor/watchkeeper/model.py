@@ -21,6 +21,9 @@ class Request(msgspec.Struct, frozen=True):
     """``auto``, ``none``, ``required``, or the name of a tool."""
     max_tokens: int | None = None
     parallel: bool = True
+    answer_schema: dict[str, Any] | None = None
+    """The JSON schema that the answer must fit. A model sends it where its server can hold replies to one, and where
+    that does not keep it from calling tools; the instructions say the same."""
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):

@@ -142,6 +142,8 @@ def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
             ending.status, ending.reason, turns, run.ledger.by_tool, _detail(run, ending)
         ),
         answer=ending.answer,
+        value=ending.value,
+        unverified=ending.unverified,
         forced=ending.forced,
         partial=actor.last_text or None if actor is not None and ending.answer is None else None,
         rejected=tuple(actor.rejected) if actor is not None else (),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -43,6 +43,8 @@ from ..stopwatch import Timed
 from .executor import Batch
 
 if TYPE_CHECKING:
+    from ..examiner import Examiner
+    from ..opinions.bench import Bench
     from ..run import Run
     from ..wording import Wording
 
@@ -51,6 +53,10 @@ PER_MESSAGE = 8
 TOKENS_PER_CHARACTER = 0.4
 """Estimate of the first request; later ones use what the server counted."""
 MARGIN = 1.15
+CITED = "[call:"
+"""With which a citation of a call begins: what an answer without any costs is one look for it."""
+LABEL = 64
+"""Characters of the line above a result by which it is cited."""
 
 
 class AgentActor:
@@ -67,6 +73,9 @@ class AgentActor:
         provider: Provider,
         prices: Prices,
         wording: Wording,
+        examiner: Callable[[], Examiner] | None = None,
+        examined: bool = False,
+        bench: Bench | None = None,
     ) -> None:
         self._run = run
         self._log = run.log
@@ -79,9 +88,10 @@ class AgentActor:
         self._allowance = Allowance(budget, agent.limits.reply_tokens)
         self._wording = wording
         redaction = run.log.redaction
-        self._instructions = redaction.text(agent.instructions)
+        self._instructions = redaction.text("\n\n".join(filter(None, (agent.instructions, *self._about_answers()))))
         self._specs = tuple(redaction.anything(tool.spec()) for tool in agent.tools.values())
-        self._spec_characters = len(repr(self._specs)) + len(agent.instructions)
+        self._spec_characters = len(repr(self._specs)) + len(self._instructions)
+        self._schema = agent.form.grammar if agent.form is not None and not agent.form.plain else None
         self._tries = Tries()
         self._thoughts = Thoughts(agent.profile.thresholds, frozenset())
         self._density = TOKENS_PER_CHARACTER
@@ -90,6 +100,10 @@ class AgentActor:
         self._finish_left = agent.limits.finish_turns
         self._called = False
         self._open_hold: Hold | None = None
+        self._make_examiner = examiner
+        self._examined = examined
+        self._examiner: Examiner | None = None
+        self._bench = bench
         self.usage = Usage()
         self.turns = 0
         self.rejected: list[str] = []
@@ -112,6 +126,10 @@ class AgentActor:
             if isinstance(reply, End):
                 return reply
             decision = self._decide(reply, tools_off)
+            if type(decision) is Answer and (self._examined or CITED in decision.text) and not self._run.steers:
+                decision = await self._examine(decision)
+            elif type(decision) is Act and self._bench is not None and not decision.tools_off:
+                decision = await self._bench.rule(reply.text, decision.calls) or decision
             match decision:
                 case Act():
                     self._called = True
@@ -234,16 +252,24 @@ class AgentActor:
             choice = "none"
         elif choice != "none" and self._called:
             choice = "auto"  # a forced call is forced once: else it would be forced for ever
+        view = self._history.view()
+        if self._agent.cite:
+            from ..answers.citations import labelled
+
+            view = labelled(view, self._run.ledger)
         return Request(
-            messages=system + self._history.view(),
+            messages=system + view,
             tools=self._specs,
             tool_choice=choice if self._specs else "auto",
             max_tokens=max_tokens,
             parallel=self._agent.parallel,
+            answer_schema=self._schema,
         )
 
     def _estimate(self) -> int:
         characters = self._history.characters + self._spec_characters
+        if self._agent.cite:
+            characters += LABEL * len(self._run.ledger.entries)
         messages = len(self._history) + 1
         return int(characters * self._density * MARGIN) + PER_MESSAGE * messages + 16
 
@@ -359,6 +385,9 @@ class AgentActor:
         """At the end: a request that would not let go is charged at its hold."""
         if self._open_hold is not None:
             self._charge(self._open_hold, None)
+        for asking in (self._examiner, self._bench):
+            if asking is not None and asking.adviser is not None:
+                asking.adviser.charge_open()
 
     def _charge(self, hold: Hold, usage: Usage | None) -> dict[str, float]:
         """Settle a hold, once: a late reply costs no more. Returns what it took beyond a limit."""
@@ -419,6 +448,26 @@ class AgentActor:
             self.rejected.append(reply.text)
         return decision
 
+    def _about_answers(self) -> Iterator[str]:
+        """What the model is told beforehand of what becomes of its answer."""
+        form = self._agent.form
+        if form is not None and not form.plain:
+            yield self._wording.answer_form(form.text())
+        if self._agent.cite:
+            yield self._wording.cite_form()
+
+    async def _examine(self, answer: Answer) -> Answer | Push | End:
+        """Have an answer looked at that has the evidence it needs."""
+        if self._examiner is None:
+            assert self._make_examiner is not None
+            self._examiner = self._make_examiner()
+        left = self._budget.left("turns")
+        last = not self._finish_left and (self._finishing is not None or (left is not None and left < 1))
+        decision = await self._examiner.examine(answer, last=last)
+        if not isinstance(decision, Answer):
+            self.rejected.append(answer.text)
+        return decision
+
     def _observed(
         self, decision: Act | Push | Answer | End, reply: Reply, situation: Situation
     ) -> Act | Push | Answer | End:
@@ -442,5 +491,6 @@ class AgentActor:
             "finishing": self._finishing,
             "finish_turns_left": self._finish_left,
             "pushed_back": self._tries.pushed,
+            "answers_rejected": len(self.rejected),
             "evidence_missing": bool(self._evidence.missing()),
         }

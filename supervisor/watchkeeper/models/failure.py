@@ -96,7 +96,7 @@ def unsupported_field(body: Mapping[str, Any], status: int, answer: object, text
     codes, words = _read(answer)
     param = _first(answer, "param")
     text = f"{words} {text}"[:8192]
-    for name in ("stream_options", "parallel_tool_calls", "tool_choice", "max_completion_tokens", "max_tokens"):
+    for name in (*_CAN_DO_WITHOUT, "max_completion_tokens", "max_tokens"):
         named = str(param).split(".")[0] == name or re.search(rf"(?<!\w){name}(?!\w)", text) is not None
         if name not in body or not named:
             continue
@@ -106,6 +106,7 @@ def unsupported_field(body: Mapping[str, Any], status: int, answer: object, text
     return None
 
 
+_CAN_DO_WITHOUT = ("stream_options", "parallel_tool_calls", "tool_choice", "response_format")
 _UNKNOWN_FIELD = frozenset({"unsupported_parameter", "unknown_parameter", "unrecognized_request_argument"})
 _UNKNOWN_WORDS = re.compile(
     r"unsupported|not supported|does not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed", re.I
