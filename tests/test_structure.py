@@ -28,9 +28,8 @@ LAYERS = tuple(
         "messages errors seams",
         "admission agent allowance answers arguments asking budget current decisions detect escapes examiner failures"
         " fingerprint fitting guards history jsontext ladder ledger locks log model monitor naming opinions outputs"
-        " planner plugins price"
-        " prices profiles provider redaction reports results retry states stopwatch threads thresholds tools trampoline"
-        " wording",
+        " planner plugins price prices profiles provider redaction reports results retry states stopwatch threads"
+        " thresholds tools trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
         "cli journal models service testing",
@@ -53,18 +52,8 @@ DETECTION = tuple(
 
 # Decide without waiting, act afterwards: these decide.
 PURE = {
-    *(
-        "admission",
-        "allowance",
-        "answers",
-        "arguments",
-        "budget",
-        "decisions",
-        "detect",
-        "escapes",
-        "fingerprint",
-        "fitting",
-    ),
+    "answers",
+    *("admission", "allowance", "arguments", "budget", "decisions", "detect", "escapes", "fingerprint", "fitting"),
     *("guards", "history", "jsontext", "ladder", "ledger", "planner", "price", "profiles", "provider", "redaction"),
     *("results", "states", "stopwatch", "wording"),
 }

@@ -101,9 +101,7 @@ def test_each_is_bounded_whatever_comes_in(name: str) -> None:
     """No name is echoed beyond its bound, no result and no error beyond theirs."""
     for told in messages(name, HOSTILE):
         assert max(echoes(told), default=0) <= KNOWN
-        assert len(told.text) < (
-            17_000 if name in ("bad_arguments", "check_failed", "no_evidence", "unknown_tool") else 2_500
-        )
+        assert len(told.text) < (17_000 if name in LISTS else 2_500)
 
 
 @pytest.mark.parametrize(

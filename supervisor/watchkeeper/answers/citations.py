@@ -16,9 +16,10 @@ CITED = "[call:"
 MAX_UNVERIFIED = 50
 SHOWN = 300
 """Characters of a claim that are kept."""
-_CITATION = re.compile(r"\[call:\s*([^\]\s,][^\],\n]{0,99}?)\s*((?:,\s*(?:call:)?\s*[^\],\n]{1,100}?\s*)*)\]")
-_END = re.compile(r"(?<=[.!?])\s+(?!\[call:)|\n+")
-_BEFORE = re.compile(r"[ \t]+(?=[.,;:!?]|$)")
+_CITATION = re.compile(r"\[call:([^\[\]\n]{1,1000})\]")
+_END = re.compile(r"(?<=[.!?])\s++(?!\[call:)|\n+")
+_BEFORE = re.compile(r"(?<![ \t])[ \t]++(?=[.,;:!?]|$)")
+"""Space that a citation leaves behind. As the others it looks at each run of spaces once: answers are hostile."""
 _WORD = re.compile(r"\w")
 _NO_CLAIM = re.compile(r"^(?:#{1,6}\s.*|[^.!?]*:)$")
 """A heading, or what only leads up to what follows."""
@@ -94,9 +95,8 @@ def _why_not(call: CallRecord | Entry | None) -> Any:
 
 def _cited(text: str) -> Iterator[str]:
     for match in _CITATION.finditer(text):
-        yield match[1]
-        for other in match[2].split(","):
-            if call_id := other.strip().removeprefix("call:").strip():
+        for one in match[1].split(","):
+            if call_id := one.strip().removeprefix("call:").strip():
                 yield call_id
 
 
