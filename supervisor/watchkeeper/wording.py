@@ -426,7 +426,7 @@ class Wording:
     def verifier_refused(self, why: str, unsupported: Sequence[str]) -> str:
         """A line of :meth:`answer_refused`."""
         listed = "; ".join(repr(bounded(one, 200)) for one in unsupported)
-        told = f"who checked it says: {bounded(why, 500) if why else 'it cannot be accepted'}"
+        told = f"who checked it says: {bounded(why, 500).rstrip('.') if why else 'it cannot be accepted'}"
         return f"{told}. Not borne out: {listed}" if listed else told
 
     def judge_refused(self, tool: str, why: str) -> Told:

@@ -24,10 +24,11 @@ def exhibits(
     shown: list[dict[str, str]] = []
     left = limit
     for message in reversed(results):
-        text = _cut(message.content, min(share, left))
-        if left < min(LEAST, len(message.content)) or not text:
+        room = min(share, left)
+        if room < min(LEAST, len(message.content)):
             break
-        left -= len(text)
+        text = _cut(message.content, room)
+        left -= min(len(message.content), room)
         shown.append({"call": message.call_id or "", "tool": message.tool or "", "result": text})
     found: dict[str, Any] = {"task": _cut(goal, MAX_ANSWER), "answer": _cut(answer, MAX_ANSWER)}
     return {**found, "evidence": shown[::-1], "older_evidence_not_shown": len(results) - len(shown)}

@@ -81,9 +81,11 @@ class Bench:
         if ruling is None:
             return Advice(Ruling("allow"))
         try:
-            return Advice(msgspec.convert(ruling, Ruling, from_attributes=True))
-        except (msgspec.ValidationError, RecursionError):
-            return Advice(failed=f"what it said is no ruling ({type(ruling).__name__})")
+            if isinstance(ruling, Ruling):  # as a model's word is: of its type throughout
+                return Advice(msgspec.convert(msgspec.to_builtins(ruling), Ruling))
+        except (TypeError, ValueError, RecursionError):
+            pass
+        return Advice(failed=f"what it said is no ruling ({type(ruling).__name__})")
 
     def _write(self, judged: Sequence[tuple[Call, Asked]], advice: Advice, seconds: float) -> End | None:
         log, ruling = self._run.log, advice.value
