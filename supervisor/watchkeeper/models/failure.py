@@ -103,9 +103,11 @@ def unsupported_field(body: Mapping[str, Any], status: int, answer: object, text
         if name.startswith("max_") and not (codes & _UNKNOWN_FIELD or _UNKNOWN_WORDS.search(text)):
             continue
         return name
-    return None
+    return "response_format" if "response_format" in body and _SCHEMA_WORDS.search(text) else None
 
 
+_SCHEMA_WORDS = re.compile(r"json schema|failed to parse grammar", re.I)
+"""How llama.cpp says that it can make no grammar of a schema."""
 _CAN_DO_WITHOUT = ("stream_options", "parallel_tool_calls", "tool_choice", "response_format")
 _UNKNOWN_FIELD = frozenset({"unsupported_parameter", "unknown_parameter", "unrecognized_request_argument"})
 _UNKNOWN_WORDS = re.compile(
