@@ -66,6 +66,17 @@ async def test_it_sees_task_answer_and_evidence_as_data() -> None:
     assert opinions(events) == [("verifier", "allow", False)]
 
 
+async def test_a_server_is_asked_for_a_short_reply_and_a_long_one_is_taken() -> None:
+    model = scripted(say(json.dumps({"accepted": True, "why": "x" * 5000})))
+    outcome, events = await perform(Agent(scripted(say("a")), verifier=Verifier(model)))
+    schema = model.requests[0].answer_schema
+    assert schema is not None
+    assert schema["properties"]["why"]["maxLength"] == 300
+    assert schema["properties"]["unsupported"]["maxItems"] == 10
+    assert outcome.status == "completed"
+    assert len(of(events, OpinionGiven)[0].why) == 500
+
+
 async def test_what_it_rejects_goes_back_with_its_reason() -> None:
     model = scripted(say(NO), say(YES))
     agent = Agent(scripted(say("It rains."), say("It rains in Oslo.")), verifier=Verifier(model))

@@ -25,6 +25,9 @@ MAX_REPLY = 65_536
 """Characters of a reply at which its stream is left: an opinion is short."""
 ROUNDS = 2
 """Requests for one opinion: a reply of another form is sent back once."""
+LONGEST_TEXT = 300
+LONGEST_LIST = 10
+"""Characters and items that a server which makes a grammar of the schema lets the model write."""
 RETRIES = RetryPolicy(retries=2)
 TOKENS_PER_CHARACTER = 0.5
 TOKENS_PER_OTHER = 2.0
@@ -59,6 +62,7 @@ class Adviser:
         self._by: Opinion = by
         self._form = form
         self.form_text = form.text()
+        self._grammar = _brief(form.grammar)
         self._prices = prices
         self._provider = provider
         self._budget = run.budget.child(tokens=second.tokens, money=second.money)
@@ -140,7 +144,7 @@ class Adviser:
             wait = self._provider.admit(clock())
 
     async def _stream(self, messages: tuple[Message, ...], max_tokens: int) -> tuple[str, Usage | None]:
-        request = Request(messages, max_tokens=max_tokens, answer_schema=self._form.grammar)
+        request = Request(messages, max_tokens=max_tokens, answer_schema=self._grammar)
         parts: list[str] = []
         usage, finished, size = None, False, 0
         try:
@@ -187,6 +191,17 @@ class Adviser:
                 self._log.append(Overrun, dimension=dimension, over=excess)
                 return True
         return False
+
+
+def _brief(schema: Any) -> Any:
+    """The schema as the server gets it: small models write without end where nothing bounds them. What is longer, of a
+    server that holds no reply to a schema, is taken all the same."""
+    if isinstance(schema, list):
+        return [_brief(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bounds = {"string": {"maxLength": LONGEST_TEXT}, "array": {"maxItems": LONGEST_LIST}}
+    return {name: _brief(one) for name, one in schema.items()} | bounds.get(str(schema.get("type")), {})
 
 
 def _tokens(messages: tuple[Message, ...]) -> int:
