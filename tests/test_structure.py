@@ -26,10 +26,11 @@ LAYERS = tuple(
     frozenset(names.split())
     for names in (
         "messages errors seams",
-        "admission agent allowance approvals arguments asking budget compacting context current decisions detect"
-        " escapes failures fingerprint fitting goal guards history jsontext ladder ledger locks log memory model"
-        " monitor naming occurrences outputs plan planner plugins price prices profiles provider redaction reports"
-        " results retry states stopwatch threads thresholds tools trampoline wording",
+        "admission agent allowance answers approvals arguments asking budget compacting context current"
+        " decisions detect escapes examiner failures fingerprint fitting goal guards history jsontext ladder"
+        " ledger locks log memory model monitor naming occurrences opinions outputs plan planner plugins price"
+        " prices profiles provider redaction reports results retry states stopwatch threads thresholds tools"
+        " trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
         "cli journal models service testing",
@@ -52,9 +53,10 @@ DETECTION = tuple(
 
 # Decide without waiting, act afterwards: these decide.
 PURE = {
-    *("admission", "allowance", "approvals", "arguments", "budget", "context", "decisions", "detect", "escapes"),
-    *("fingerprint", "fitting", "goal", "guards", "history", "jsontext", "ladder", "ledger", "occurrences", "plan"),
-    *("planner", "price", "profiles", "provider", "redaction", "results", "states", "stopwatch", "wording"),
+    *("admission", "allowance", "answers", "approvals", "arguments", "budget", "context", "decisions", "detect"),
+    *("escapes", "fingerprint", "fitting", "goal", "guards", "history", "jsontext", "ladder", "ledger"),
+    *("occurrences", "plan", "planner", "price", "profiles", "provider", "redaction", "results", "states"),
+    *("stopwatch", "wording"),
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 

@@ -19,6 +19,11 @@ from watchkeeper.thresholds import Thresholds
 from watchkeeper.tools import tool
 from watchkeeper.wording import KNOWN, LEFT_OUT, LISTED, NAME, Told, Wording, bounded, named
 
+LISTS = (
+    *("answer_misfit", "answer_refused", "bad_arguments", "check_failed", "left_out", "no_evidence"),
+    "unknown_tool",
+)
+"""Messages that list whatever is wrong or there, each item bounded."""
 HOSTILE = "¶" * 100_000
 DETECTORS = (*steps_of(Thresholds()), "breaker", "silence", "of a third party")
 
@@ -99,9 +104,7 @@ def test_each_is_bounded_whatever_comes_in(name: str) -> None:
     """No name is echoed beyond its bound, no result and no error beyond theirs."""
     for told in messages(name, HOSTILE):
         assert max(echoes(told), default=0) <= (LEFT_OUT if name == "left_out" else KNOWN)
-        assert len(told.text) < (
-            17_000 if name in ("bad_arguments", "check_failed", "left_out", "no_evidence", "unknown_tool") else 2_500
-        )
+        assert len(told.text) < (17_000 if name in LISTS else 2_500)
 
 
 @pytest.mark.parametrize(

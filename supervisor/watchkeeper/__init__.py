@@ -22,6 +22,7 @@ _HOMES = {
     "Event": "messages",
     "Finding": "messages",
     "Guide": "goal.guide",
+    "Judge": "opinions.second",
     "Limits": "profiles",
     "Message": "messages",
     "Model": "model",
@@ -37,6 +38,7 @@ _HOMES = {
     "Ring": "detect.round",
     "Round": "detect.round",
     "Rule": "guards.rule",
+    "Ruling": "opinions.second",
     "Run": "run",
     "RunEndedError": "errors",
     "SQLiteStore": "memory.sqlite",
@@ -51,11 +53,15 @@ _HOMES = {
     "ToolError": "errors",
     "ToolOutput": "tools",
     "Transient": "errors",
+    "Unverified": "messages",
+    "Verifier": "opinions.second",
     "WatchkeeperError": "errors",
     "current_call": "current",
     "decode_event": "messages",
     "encode_event": "messages",
     "load_tools": "plugins",
+    "must_mention": "answers.validators",
+    "must_not_mention": "answers.validators",
     "reads": "tools",
     "step_line": "detect.stepline",
     "tool": "tools",
@@ -66,6 +72,8 @@ __all__ = sorted([*_HOMES, "__version__"])
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent
+    from .answers.validators import must_mention as must_mention
+    from .answers.validators import must_not_mention as must_not_mention
     from .approvals import Approval as Approval
     from .budget import Budget as Budget
     from .context.limits import ContextLimits as ContextLimits
@@ -93,12 +101,16 @@ if TYPE_CHECKING:
     from .messages import Message as Message
     from .messages import Outcome as Outcome
     from .messages import Result as Result
+    from .messages import Unverified as Unverified
     from .messages import decode_event as decode_event
     from .messages import encode_event as encode_event
     from .model import Model as Model
     from .model import ModelError as ModelError
     from .models.openai import OpenAIModel as OpenAIModel
     from .models.text import TextTools as TextTools
+    from .opinions.second import Judge as Judge
+    from .opinions.second import Ruling as Ruling
+    from .opinions.second import Verifier as Verifier
     from .plan.settings import Planning as Planning
     from .plugins import load_tools as load_tools
     from .price import Price as Price

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .current import current_call
 from .errors import ConfigurationError, SpawnRefused
@@ -19,10 +19,19 @@ from .retry import RetryPolicy
 from .tools import NOTHING, Tool, ToolOutput
 
 if TYPE_CHECKING:
+    from .answers.form import Form
+    from .answers.validators import Validator
+    from .opinions.second import Judge, Verifier
     from .plan.settings import Planning
 
 FORCED = "(This answer was given because a limit was near; not all of the work may be done.)"
 """Stands behind a sub-agent's forced answer, which is not to be taken for a whole one."""
+LEAST = {
+    **{"max_turns": 1, "finish_turns": 0, "parallel": 1, "reply_tokens": 1, "pushbacks": 0, "reasks": 0},
+    "approval": 0,
+}
+UNVERIFIED = "(Nothing bears out these statements of it:)"
+"""Stands behind a sub-agent's answer with what of it is not verified."""
 OPTIONAL_LIMITS = (
     *("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens", "money"),
     "reasoning_tokens",
@@ -36,6 +45,11 @@ class Agent:
       ``required_any``: one of these must have. ``fresh``: those of them that must have run after the last write.
     - ``profile``: a name or a :class:`Profile`; ``limits`` replaces the profile's limits.
     - ``guide``: what it is told of its goal and how it is seen that it loses it, as far as that is code.
+    - ``answer_type``: what an answer must be, a type that msgspec converts (a struct, ``list[int]``, …) or a JSON
+      schema as a dict; its value is ``Outcome.value``. ``validators``: functions that say what is wrong, or None.
+      ``cite``: it must name the calls that it rests on; what is not borne out is marked (``Outcome.unverified``).
+      ``verifier``: a model that looks at it last. ``docs/answers.md`` has all of it.
+    - ``judge``: a model or rule that sees calls before they are admitted.
     - ``policy``: a function that allows, denies or asks, call by call, beside the profile's rules; deny wins.
     - ``plan``: True, or :class:`Planning`: the work is planned and done step by step, each with limits of its own.
     - ``memory``: a long-term store, such as ``SQLiteStore("notes.db")``. With one the agent has the tools ``recall``
@@ -43,7 +57,8 @@ class Agent:
     - ``tool_choice``: ``auto``, ``required`` (until the first call), or a tool's name.
 
     Raises :class:`ConfigurationError` if two tools have one name, or a required tool is not there or is denied,
-    and for rules that cannot work.
+    for rules that cannot work, for an ``answer_type`` that cannot be checked, and for a tool that is to be judged where
+    there is no judge.
     """
 
     def __init__(
@@ -58,6 +73,11 @@ class Agent:
         fresh: Iterable[str] = (),
         profile: str | Profile = "default",
         limits: Limits | None = None,
+        answer_type: Any = None,
+        validators: Iterable[Validator] = (),
+        cite: bool = False,
+        verifier: Verifier | None = None,
+        judge: Judge | None = None,
         policy: PolicyFunction | None = None,
         guide: Guide = Guide(),  # noqa: B008
         plan: bool | Planning = False,
@@ -76,6 +96,11 @@ class Agent:
         self.fresh = tuple(fresh)
         self.profile = profile_named(profile)
         self.limits = limits or self.profile.limits
+        self.form = _form(answer_type)
+        self.validators = tuple(validators)
+        self.cite = cite
+        self.verifier = verifier
+        self.judge = judge
         self.policy = policy
         self.guide = guide
         self.tool_choice = tool_choice
@@ -94,6 +119,10 @@ class Agent:
             raise ConfigurationError(
                 f"agent {name!r}: tool_choice names {tool_choice!r}, which is not one of its tools"
             )
+        for validator in self.validators:
+            if not callable(validator):
+                raise ConfigurationError(f"agent {name!r}: a validator is a function, not {validator!r}")
+        self._check_judged()
         for wanted in (*self.required, *self.required_any, *self.fresh):
             self._check_required(wanted)
 
@@ -113,6 +142,25 @@ class Agent:
                 f"agent {self.name!r}: the required tool {wanted!r} is denied by the profile {self.profile.name!r}; "
                 "no answer could ever count"
             )
+
+    def _check_judged(self) -> None:
+        judged = [tool.name for tool in self.tools.values() if tool.judged or tool.name in self.profile.judged]
+        if judged and self.judge is None:
+            raise ConfigurationError(
+                f"agent {self.name!r}: {', '.join(judged)} is to be judged, by its declaration or the profile "
+                f"{self.profile.name!r}, and there is no judge; give one with judge=, or drop the mark"
+            )
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What its models say is secret."""
+        models = [self.model, *(one.model for one in (self.verifier, self.judge) if one is not None)]
+        return tuple(secret for model in models for secret in getattr(model, "secrets", ()))
+
+    @property
+    def examined(self) -> bool:
+        """Its answers are looked at beyond the evidence that they must rest on."""
+        return self.form is not None or bool(self.validators) or self.cite or self.verifier is not None
 
     def is_like(self, other: Agent) -> bool:
         """The same agent, or one that was made anew with the same name, instructions and tools."""
@@ -137,6 +185,11 @@ class Agent:
             outcome = await run.wait_or_cancel()
             text = outcome.answer or outcome.partial or ""
             if outcome.status == "completed":
+                if self.form is not None and outcome.value is not None:
+                    text = self.form.encoded(outcome.value)
+                if outcome.unverified:
+                    listed = "".join(f"\n- {one.claim} ({one.why})" for one in outcome.unverified)
+                    text = f"{text}\n\n{UNVERIFIED}{listed}"
                 return ToolOutput(f"{text}\n\n{FORCED}" if outcome.forced else text)
             return ToolOutput(
                 f"The sub-agent ended without an answer ({outcome.status}: {outcome.reason}). {outcome.message}\n"
@@ -169,6 +222,14 @@ def _tools_of(memory: Store) -> list[Tool]:
     return tools()
 
 
+def _form(answer_type: Any) -> Form | None:
+    if answer_type is None:
+        return None
+    from .answers.form import Form
+
+    return Form(answer_type)
+
+
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
     for tool in tools:
@@ -194,8 +255,7 @@ def _check_policy(agent: str, policy: PolicyFunction | None, seconds: float) -> 
 
 
 def _check_limits(limits: Limits) -> None:
-    leasts = {"max_turns": 1, "finish_turns": 0, "parallel": 1, "reply_tokens": 1, "pushbacks": 0, "approval": 0}
-    for name, least in leasts.items():
+    for name, least in LEAST.items():
         if getattr(limits, name) < least:
             raise ConfigurationError(f"limits: {name} must be at least {least}, not {getattr(limits, name)}")
     if not limits.approval < math.inf:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
+from typing import Any
 
 import msgspec
 
 from .detect.chant import FINISH
 from .guards.evidence import Missing
-from .messages import Call, Status
+from .messages import Call, Status, Unverified
 from .model import Reply
 from .wording import Told, Wording
 
@@ -50,6 +51,9 @@ class Push(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     text: str
     forced: bool = False
+    value: Any = None
+    """Of the agent's answer type."""
+    unverified: tuple[Unverified, ...] = ()
 
 
 class End(msgspec.Struct, frozen=True):

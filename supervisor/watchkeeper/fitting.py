@@ -33,8 +33,9 @@ class Problem(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
-def fit(value: Any, wanted: type[T]) -> tuple[T, bool] | tuple[Problem, ...]:
+def fit(value: Any, wanted: type[T], noun: str = "parameter") -> tuple[T, bool] | tuple[Problem, ...]:
     """``value`` (out of JSON) as a ``wanted`` and whether anything had to be converted, or all that is wrong with it.
+    ``noun``: what its members are called.
 
     Converted is only what says the same in another type: ``"3"`` and ``3.0`` for an integer, ``"true"`` for a boolean,
     a string of JSON for a list or an object, and null for what may be left out. Strings are never made of anything.
@@ -43,7 +44,7 @@ def fit(value: Any, wanted: type[T]) -> tuple[T, bool] | tuple[Problem, ...]:
         return msgspec.convert(value, wanted, str_keys=True), False
     except (msgspec.ValidationError, RecursionError):
         pass
-    fitting = _Fitting()
+    fitting = _Fitting(noun)
     try:
         fitted = fitting.fit(value, wanted, "")
         if not fitting.problems:
@@ -64,9 +65,10 @@ class _Field(NamedTuple):
 class _Fitting:
     """One attempt: what is wrong so far, and how much has been converted."""
 
-    def __init__(self) -> None:
+    def __init__(self, noun: str) -> None:
         self.problems: list[Problem] = []
         self.converted = 0
+        self._noun = noun
 
     def problem(self, path: str, text: str) -> None:
         self.problems.append(Problem(_cut(path, 120), _cut(text, MAX_TEXT)))
@@ -130,7 +132,7 @@ class _Fitting:
         if not isinstance(given, dict):
             return None
         if origin in (dict, Mapping) and len(arguments) == 2:
-            return {key: self.fit(value, arguments[1], _at(path, key)) for key, value in given.items()}
+            return {key: self.fit(value, arguments[1], at(path, key)) for key, value in given.items()}
         fields = _fields(wanted)
         return None if fields is None else self._members(given, fields, _forbids(wanted), path)
 
@@ -139,7 +141,7 @@ class _Fitting:
         if isinstance(given, dict | list):
             alternatives = [one for one in alternatives if _kind(one) is type(given)]
         for wanted in alternatives:
-            attempt = _Fitting() if len(alternatives) > 1 else self
+            attempt = _Fitting(self._noun) if len(alternatives) > 1 else self
             before = len(attempt.problems)
             fitted = attempt.fit(given, wanted, path)
             if len(attempt.problems) == before:
@@ -162,16 +164,16 @@ class _Fitting:
             field = known.get(key)
             if field is None:
                 if closed:
-                    self.problem(_at(path, key), f"unknown parameter{_meant(key, known)}")
+                    self.problem(at(path, key), f"unknown {self._noun}{_meant(key, known, self._noun)}")
                 else:
                     fitted[key] = value
             elif value is None and not field.required and not self._fits(None, field.type):
                 self.converted += 1  # null for what may be left out: it is left out
             else:
-                fitted[key] = self.fit(value, field.type, _at(path, key))
+                fitted[key] = self.fit(value, field.type, at(path, key))
         for field in fields:
             if field.required and field.name not in given:
-                self.problem(_at(path, field.name), f"missing; expected {expected(field.type)}")
+                self.problem(at(path, field.name), f"missing; expected {expected(field.type)}")
         return fitted
 
 
@@ -302,14 +304,15 @@ def _shown(value: Any) -> str:
     return _cut(json.dumps(value, ensure_ascii=True, default=str), SHOWN)
 
 
-def _meant(key: str, known: Mapping[str, _Field]) -> str:
+def _meant(key: str, known: Mapping[str, _Field], noun: str) -> str:
     near = difflib.get_close_matches(key[:SHOWN], known, 1)
     if near:
         return f"; did you mean {near[0]!r}?"
-    return f"; the parameters are {', '.join(known)}" if known else "; there are no parameters"
+    return f"; the {noun}s are {', '.join(known)}" if known else f"; there are no {noun}s"
 
 
-def _at(path: str, key: object) -> str:
+def at(path: str, key: object) -> str:
+    """The path of a member."""
     name = _cut(ascii(str(key))[1:-1], SHOWN)
     return f"{path}.{name}" if path else name
 

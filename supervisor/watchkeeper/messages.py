@@ -27,6 +27,7 @@ Status = Literal["completed", "stopped", "cancelled", "failed", "handed_over"]
 Mode = Literal["after_turn", "now", "kill"]
 Action = Literal["nudge", "block", "pause", "stop"]
 Channel = Literal["content", "reasoning", "arguments"]
+Opinion = Literal["judge", "verifier"]
 Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push", "tell", "replace"]
 """What a guard would do: ``push`` sends an answer back to the model, ``tell`` adds a word to a result, ``replace`` puts
 another call in its place."""
@@ -132,6 +133,18 @@ class Verdict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The outcome's reason if the action is ``stop``, or ``pause`` and nobody resumes the run."""
 
 
+class Unverified(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A claim of an answer that nothing in the run bears out, and why not."""
+
+    claim: str
+    """The sentence, bounded, without its citations."""
+    why: Literal["no_such_call", "not_successful", "not_productive", "uncited", "unsupported", "unchecked"]
+    """What it cites is no call of this run, did not succeed or found nothing; it cites nothing; the verifier found it
+    not supported; or the verifier could not be asked."""
+    call_id: str = ""
+    """As it was cited."""
+
+
 class CallRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A line of the outcome: one call, how it ended and how long it waited and ran (seconds)."""
 
@@ -173,9 +186,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``reason`` is machine-readable: ``answer``; for ``stopped`` one of ``turns``, ``calls``, ``time``, ``working_time``,
     ``tokens``, ``input_tokens``, ``output_tokens``, ``money``, ``unpriced``, ``overrun``, ``loop``, ``tool_failing``,
-    ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``empty``, ``length``, ``filtered``, ``volume``,
-    ``stagnation``, ``context``, ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``,
-    ``crash``; for ``cancelled`` whatever the caller gave.
+    ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``answer_invalid``, ``judge``, ``empty``, ``length``,
+    ``filtered``, ``volume``, ``stagnation``, ``context``, ``pause_expired``; for ``failed`` one of
+    ``model_unavailable``, ``model_refused``, ``crash``; for ``cancelled`` whatever the caller gave.
     """
 
     run: str
@@ -184,6 +197,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str
     """One friendly sentence for a person."""
     answer: str | None = None
+    value: Any = None
+    """The answer as the agent's ``answer_type`` says: an instance of that type; plain JSON data for a schema, and
+    wherever the outcome was read from a file."""
+    unverified: tuple[Unverified, ...] = ()
+    """Claims of the answer that nothing bears out, as far as citations or a verifier were asked for."""
     forced: bool = False
     """The answer was given because a limit was near, not because the work was done."""
     partial: str | None = None
@@ -191,7 +209,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     plan: tuple[StepRecord, ...] = ()
     """The steps of a planned run, in order; those that a change of the plan has dropped are not among them."""
     rejected: tuple[str, ...] = ()
-    """Answers that the evidence gate did not accept, oldest first."""
+    """Answers that were not accepted, oldest first."""
     calls: tuple[CallRecord, ...] = ()
     evidence: tuple[str, ...] = ()
     """Ids of productive calls that the answer may rest on."""
@@ -462,6 +480,29 @@ class PushedBack(Event, frozen=True, gc=False, tag="pushed_back"):
     """False when the reply behind it is not part of the conversation (an empty one)."""
 
 
+class OpinionAsked(Event, frozen=True, gc=False, tag="opinion_asked"):
+    """A second opinion is waited for; what it costs stands in ``Held`` and ``Settled``."""
+
+    by: Opinion
+    model: str = ""
+    """Empty for a rule."""
+
+
+class OpinionGiven(Event, frozen=True, gc=False, tag="opinion_given"):
+    """A second opinion on one call, or on an answer."""
+
+    by: Opinion
+    decision: Literal["allow", "refuse", "replace", "ask", "stop"]
+    why: str = ""
+    call_id: str = ""
+    """Empty for an answer."""
+    instead: str = ""
+    """For ``replace``: the safer path, in words."""
+    failed: str = ""
+    """Why there is none; the decision is then what was to be done in that case."""
+    seconds: float = 0.0
+
+
 class Blocked(Event, frozen=True, gc=False, tag="blocked"):
     keys: tuple[str, ...]
     by: str
@@ -676,6 +717,8 @@ AnyEvent = (
     | Nudged
     | Reminded
     | PushedBack
+    | OpinionAsked
+    | OpinionGiven
     | Blocked
     | Stopped
     | Paused

@@ -23,6 +23,9 @@ class Request(msgspec.Struct, frozen=True):
     reasoning_tokens: int | None = None
     """Of ``max_tokens``, how many may be thought; None: no limit of their own. Models do what their servers know."""
     parallel: bool = True
+    answer_schema: dict[str, Any] | None = None
+    """The JSON schema that the answer must fit. A model sends it where its server can hold replies to one, and where
+    that does not keep it from calling tools; the instructions say the same."""
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):

@@ -23,9 +23,11 @@ from .thresholds import Thresholds
 from .tools import Tool
 
 OWN_DETECTORS = frozenset({*steps_of(Thresholds()), *CEILINGS})
-OWN_GUARDS = frozenset(
+CALL_GUARDS = frozenset(
     guard.name for guard in (Blocked, Checks, Duplicate, Policy, RateLimit, Reentry, RefuseEqual, Scoped, SideEffects)
-)
+) | {"judge"}
+ANSWER_GUARDS = frozenset({"evidence", "form", "citations", "validators", "verifier"})
+OWN_GUARDS = CALL_GUARDS | ANSWER_GUARDS
 
 
 def load_tools(*sets: str, **options: Any) -> list[Tool]:
@@ -68,7 +70,8 @@ def load_detectors() -> list[Factory]:
 
 
 def load_guards() -> list[GuardFactory]:
-    """Call guards of third parties: entry points of ``watchkeeper.guards`` name a function that makes one.
+    """Guards of third parties: entry points of ``watchkeeper.guards`` name a function that makes one, for calls, for
+    answers (:class:`CallGuard`, :class:`AnswerGuard`) or for both.
 
     Raises :class:`ConfigurationError` for one that cannot be loaded, and for two of one name, ours included.
     """

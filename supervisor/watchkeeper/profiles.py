@@ -56,6 +56,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     it is cut off and sent back once."""
     pushbacks: int = 2
     """How often an answer is sent back, for evidence, before the run ends."""
+    reasks: int = 2
+    """How often an answer is sent back in all for its form, for what validators, answer guards and the verifier say of
+    it, and for its citations."""
     empty_replies: int = 2
     """Empty replies in a row that are asked again."""
     grace: float = 5.0
@@ -94,8 +97,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     what those above it may."""
     observe: tuple[str, ...] = ()
     """Guards that let pass and note what they would have done (``WouldRefuse``), by name: ``policy``, ``block``,
-    ``scope``, ``reentry``, ``checks``, ``equal``, ``rate``, ``duplicate``, ``side_effects``, ``evidence``, or one of a
-    third party."""
+    ``scope``, ``reentry``, ``checks``, ``equal``, ``rate``, ``duplicate``, ``side_effects``, ``judge``, or for answers
+    ``evidence``, ``form``, ``citations``, ``validators``, ``verifier``, or one of a third party."""
     attended: bool = False
     """A person is there: where the ladder would stop the run it is paused for them, for at most ``limits.pause``. A run
     may be started otherwise. Sub-agents are never attended unless they are started so: their end is a result for their
@@ -115,6 +118,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     """What else the policy says of tools and their arguments. The strongest that fits a call counts: deny, then ask,
     then allow."""
+    judged: tuple[str, ...] = ()
+    """Tools whose calls the agent's judge sees, by name, beside those that are declared so."""
     otherwise: Ruling = "allow"
     """What becomes of calls that no rule speaks of. That a tool is handed to an agent is its permission, unless this
     says otherwise."""

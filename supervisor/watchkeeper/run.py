@@ -43,6 +43,7 @@ from .messages import (
     Resumed,
     Status,
     Stopped,
+    Unverified,
     Verdict,
 )
 from .model import CallDelta, TextDelta
@@ -78,6 +79,8 @@ class Ending(msgspec.Struct, frozen=True):
     reason: str
     answer: str | None = None
     forced: bool = False
+    value: Any = None
+    unverified: tuple[Unverified, ...] = ()
     cause: str | None = None
     verdict: Verdict | None = None
 
@@ -106,7 +109,7 @@ class Run:
         self.id = run_id
         self.supervisor = supervisor
         self.agent = agent
-        redaction = supervisor.redaction.and_of(getattr(agent.model, "secrets", ()))
+        redaction = supervisor.redaction.and_of(agent.secrets)
         self.task = redaction.text(task)
         self.parent = parent
         self.root: Run = parent.root if parent is not None else self

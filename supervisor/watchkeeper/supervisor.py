@@ -55,6 +55,7 @@ from .messages import (
     UserMessage,
     WouldRefuse,
 )
+from .model import Model
 from .monitor import LoopMonitor
 from .occurrences import Unfinished
 from .price import Price
@@ -69,7 +70,10 @@ from .windup import last_resort, wind_up
 from .wording import Wording
 
 if TYPE_CHECKING:
+    from .examiner import Examiner
+    from .guards.answer import AnswerGuard
     from .memory.recollection import Recollection
+    from .opinions.bench import Bench
 
 CLOSING = 10.0
 """Seconds beyond the longest grace period that leaving waits for outcomes: each of them comes long before."""
@@ -303,8 +307,11 @@ class Supervisor:
             wording=self.wording,
         )
         watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
-        guards = self._guards_of(run)
-        for guard in guards:
+        limit = self._limit_of(run)
+        theirs = [Guarded(make(), limit, self.wording) for make in self._guards]
+        bench = self._bench_of(run) if agent.judge is not None else None
+        guards = self._guards_of(run, theirs, limit, bench)
+        for guard in (*guards, *(one for one in theirs if not one.calls)):
             log.attach(guard)
         if agent.memory is not None:
             run.memory = self._recollection(run, agent.memory)
@@ -327,9 +334,12 @@ class Supervisor:
             run.history,
             run.evidence,
             budget=run.budget,
-            provider=self._provider_of(agent),
+            provider=self._provider_of(agent.model),
             prices=self._prices,
             wording=self.wording,
+            examiner=partial(self._examiner_of, run, [one for one in theirs if one.answers]),
+            examined=agent.examined or any(one.answers for one in theirs),
+            bench=bench,
         )
         log.append(
             RunStarted,
@@ -369,7 +379,16 @@ class Supervisor:
                 run.crashed(error)
             else:
                 if isinstance(result, Answer):
-                    run.end(Ending("completed", "answer", answer=result.text, forced=result.forced))
+                    run.end(
+                        Ending(
+                            "completed",
+                            "answer",
+                            answer=result.text,
+                            forced=result.forced,
+                            value=result.value,
+                            unverified=result.unverified,
+                        )
+                    )
                 else:
                     run.end(Ending(result.status, result.reason))
             finally:
@@ -469,13 +488,26 @@ class Supervisor:
         run.log.attach(memory)
         return memory
 
-    def _guards_of(self, run: Run) -> list[CallGuard]:
+    def _examiner_of(self, run: Run, guards: Sequence[AnswerGuard]) -> Examiner:
+        """Who looks at the answers of a run. Imported when the first answer needs it."""
+        from .examiner import examiner_of
+
+        return examiner_of(run, guards, prices=self._prices, provider_of=self._provider_of, threads=self._threads)
+
+    def _bench_of(self, run: Run) -> Bench:
+        from .opinions.bench import bench_of
+
+        return bench_of(run, prices=self._prices, provider_of=self._provider_of, threads=self._threads)
+
+    def _limit_of(self, run: Run) -> TimeLimit:
+        profile = run.agent.profile
+        note = partial(run.log.append, GuardOverran)
+        return TimeLimit(profile.guard_seconds, profile.on_overrun, self.seams.clock, note)
+
+    def _guards_of(self, run: Run, theirs: Sequence[Guarded], limit: TimeLimit, bench: Bench | None) -> list[CallGuard]:
         """The call guards of a run, in the order in which they are asked."""
         agent, wording = run.agent, self.wording
         profile = agent.profile
-        limit = TimeLimit(
-            profile.guard_seconds, profile.on_overrun, self.seams.clock, partial(run.log.append, GuardOverran)
-        )
         policy = Policy(
             wording,
             deny=profile.deny,
@@ -495,6 +527,8 @@ class Supervisor:
             guards.append(Reentry(run.within, wording))
         if any(tool.checks for tool in agent.tools.values()):
             guards.append(Checks(wording))
+        if bench is not None:
+            guards.append(bench.guard)
         if profile.refuse_equal is not None:
             guards.append(RefuseEqual(profile.refuse_equal, profile.show_earlier, wording))
         if profile.rates or profile.interval is not None:
@@ -503,22 +537,22 @@ class Supervisor:
             guards.append(Duplicate(agent.tools, wording))
         if run.unfinished or any(tool.side_effect for tool in agent.tools.values()):
             guards.append(SideEffects(wording, run.unfinished))
-        guards += [Guarded(make(), limit, wording) for make in self._guards]
+        guards += [one for one in theirs if one.calls]
         note = partial(run.log.append, WouldRefuse)
         return [Observed(guard, note) if guard.name in profile.observe else guard for guard in guards]
 
     def _check_observed(self, agent: Agent) -> None:
-        observed = set(agent.profile.observe) - plugins.OWN_GUARDS - {"evidence"}
+        observed = set(agent.profile.observe) - plugins.OWN_GUARDS
         unknown = observed and observed - {make().name for make in self._guards}
         if unknown:
-            known = ", ".join(sorted({*plugins.OWN_GUARDS, "evidence"}))
+            known = ", ".join(sorted(plugins.OWN_GUARDS))
             raise ConfigurationError(
                 f"agent {agent.name!r}: the profile {agent.profile.name!r} observes {', '.join(sorted(unknown))}, "
                 f"which is no guard; guards are {known}, and those of third parties"
             )
 
-    def _provider_of(self, agent: Agent) -> Provider:
-        key = str(getattr(agent.model, "provider", None) or f"model:{agent.model.name}")
+    def _provider_of(self, model: Model) -> Provider:
+        key = str(getattr(model, "provider", None) or f"model:{model.name}")
         provider = self._providers.get(key)
         if provider is None:
             provider = self._providers[key] = Provider(key)

@@ -89,6 +89,7 @@ class Tool:
         poll: bool = False,
         dangerous: bool = False,
         irreversible: bool = False,
+        judged: bool = False,
         loop_key: str | Iterable[str] | None = None,
         result_key: Callable[[str], str] | str | Iterable[str] | None = None,
         checks: Mapping[str, Check | Iterable[Check]] | None = None,
@@ -124,6 +125,7 @@ class Tool:
         self.poll = poll
         self.dangerous = dangerous
         self.irreversible = irreversible
+        self.judged = judged
         self.max_output = max_output
         self.hint = hint
         self._cost_of = cost if callable(cost) else None
@@ -203,6 +205,7 @@ def tool(
     poll: bool = ...,
     dangerous: bool = ...,
     irreversible: bool = ...,
+    judged: bool = ...,
     loop_key: str | Iterable[str] | None = ...,
     result_key: Callable[[str], str] | str | Iterable[str] | None = ...,
     checks: Mapping[str, Check | Iterable[Check]] | None = ...,
@@ -223,6 +226,7 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     - ``poll``: meant to be asked again with equal arguments; gets patience in time.
     - ``dangerous``: a policy may deny all tools that are declared so, in one word.
     - ``irreversible``: what it does cannot be undone: each call needs the approval of a person.
+    - ``judged``: the agent's judge sees each call before it may run; an agent without one cannot have the tool.
     - ``loop_key``: name or names of the arguments that make two calls the same for detection (default: all).
     - ``result_key``: a function of the output text, or a name or names of JSON fields, for what makes two results the
       same.

@@ -146,6 +146,8 @@ def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
             )
         ),
         answer=redacted(ending.answer),
+        value=redacted(ending.value),
+        unverified=redacted(ending.unverified),
         forced=ending.forced,
         partial=redacted(actor.last_text) or None if actor is not None and ending.answer is None else None,
         plan=redacted(actor.plan()) if actor is not None else (),

@@ -31,6 +31,7 @@ from watchkeeper.messages import (
     NotesFailed,
     NotesShown,
     Nudged,
+    OpinionGiven,
     Outcome,
     Result,
     RunStarted,
@@ -161,6 +162,20 @@ def test_safe_json_is_the_same_value(text: str) -> None:
     safe = safe_json(line)
     assert msgspec.json.decode(safe) == {"text": text}
     assert not set(FORBIDDEN) & set(safe.decode())
+
+
+def test_second_opinions_are_told() -> None:
+    fact = Facts()
+    lines = [
+        *told(fact(OpinionGiven, 0.0, by="judge", decision="refuse", call_id="c1", why="too dear")),
+        *told(fact(OpinionGiven, 0.0, by="verifier", decision="allow")),
+        *told(fact(OpinionGiven, 0.0, by="judge", decision="ask", call_id="c1", failed="it hung")),
+    ]
+    assert [line.strip() for line in lines] == [
+        "⚖ the judge on call c1: refuse (too dear)",
+        "⚖ the verifier on the answer: allow",
+        "⚖ the judge gave no opinion on call c1 (it hung): ask",
+    ]
 
 
 def test_every_fact_can_be_told_and_shown() -> None:

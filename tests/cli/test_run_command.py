@@ -190,6 +190,58 @@ def test_required_tools(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "◁ sent back" in capsys.readouterr().out
 
 
+def test_an_answer_of_a_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}')
+    with served([Say('{"n": "many"}'), Say('{"n": 3}')]) as server:
+        assert main(at(server, "--answer-schema", str(schema))) == 0
+        formats = [request.body["response_format"]["type"] for request in server.requests]
+    assert formats == ["json_schema", "json_schema"]
+    shown = capsys.readouterr().out
+    assert "◁ sent back (form): Your answer does not have the form" in shown
+    assert '    {"n": 3}' in shown
+    assert run_against([Say("no")] * 3, "--answer-schema", str(schema)) == 3
+    shown = capsys.readouterr().out
+    assert "stopped (answer_invalid)" in shown
+    assert "answers that were not accepted:\n" in shown
+
+
+def test_words_that_the_answer_must_mention(capsys: pytest.CaptureFixture[str]) -> None:
+    script = [Say("Apples."), Say("Apples and pears.")]
+    assert run_against(script, "--must-mention", "pears,apples") == 0
+    shown = capsys.readouterr().out
+    assert "sent back (validators)" in shown
+    assert "    Apples and pears." in shown
+
+
+def test_what_nothing_bears_out_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_against([Say("It rains [call:c9].")] * 3) == 0
+    assert "– It rains. (no_such_call [call:c9])" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file"),
+        ("{", "the JSON is not complete"),
+        ("[]", "a JSON schema is an object in braces"),
+        ('{"if": {}}', "#/if: it is not checked here"),
+        ('{"type": "text"}', "#/type: it takes one or more of"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_one_line(
+    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = tmp_path / "schema.json"
+    if text is not None:
+        schema.write_text(text)
+    assert main([*GIVEN, "--answer-schema", str(schema)]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"watchkeeper: --answer-schema {schema}: ")
+    assert said in shown
+    assert shown.count("\n") == 1
+
+
 def test_tools_in_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = [Say('Thought: look\nAction: read_file\nAction Input: {"path": "a.txt"}'), Say("Answer: Apples.")]
     with served(script) as server:

@@ -20,6 +20,12 @@ from watchkeeper.testing.strict import check_request
 
 READ = {"name": "read", "description": "Read a file.", "parameters": {"type": "object", "properties": {}}}
 HI = Message("user", "hi")
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
 
 
 def asking(*messages: Message, **fields: Any) -> Request:
@@ -46,6 +52,39 @@ class TestRequestBody:
         assert (body["max_tokens"], body["tool_choice"], body["parallel_tool_calls"]) == (9, "required", True)
         assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
         assert body["tools"] == [{"type": "function", "function": READ}]
+
+    def test_a_schema_for_the_answer_is_sent_where_there_are_no_tools(self) -> None:
+        body = request_body("m", asking(answer_schema=SCHEMA))
+        form = {"name": "answer", "schema": SCHEMA, "strict": True}
+        assert body["response_format"] == {"type": "json_schema", "json_schema": form}
+        assert check_request(body) is None
+        assert "response_format" not in request_body("m", asking())
+
+    def test_beside_tools_it_is_sent_only_where_both_are_known_to_combine(self) -> None:
+        asked = asking(tools=(READ,), answer_schema=SCHEMA)
+        assert "response_format" not in request_body("m", asked)
+        assert "response_format" in request_body("m", asked, schema_with_tools=True)
+        off = asking(tools=(READ,), tool_choice="none", answer_schema=SCHEMA)
+        assert "response_format" in request_body("m", off)
+        assert "response_format" not in request_body("m", off, withhold_tools=False)
+
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"type": "object"},
+            {"type": "object", "properties": {"a": {}}, "additionalProperties": False},
+            {"type": "array", "items": {"type": "object", "properties": {"a": {}}, "required": ["a"]}},
+        ],
+    )
+    def test_a_schema_with_open_objects_is_not_called_strict(self, schema: dict[str, Any]) -> None:
+        body = request_body("m", asking(answer_schema=schema))
+        assert body["response_format"]["json_schema"]["strict"] is False
+
+    def test_a_server_that_does_not_know_it_goes_without(self) -> None:
+        shape = Shape().refusing("response_format")
+        assert shape is not None
+        assert "response_format" not in request_body("m", asking(answer_schema=SCHEMA), shape)
+        assert shape.refusing("response_format") is None
 
     def test_content_of_a_calling_turn_is_null_if_there_is_none(self) -> None:
         history = (HI, Message("assistant", "", calls=(Call("a", "read", "{}"),)), Message("tool", "x", call_id="a"))

@@ -132,6 +132,20 @@ class TestFailure:
         assert unsupported_field(body, 500, error, json.dumps(error)) is None
         assert unsupported_field({}, 400, error, json.dumps(error)) is None
 
+    @pytest.mark.parametrize(
+        "message",
+        [
+            "response_format is not supported",
+            "Invalid schema for response_format 'answer': 'additionalProperties' is required",
+            "JSON schema conversion failed: unsupported pattern",
+            "Failed to initialize samplers: failed to parse grammar",
+        ],
+    )
+    def test_a_schema_that_a_server_cannot_use_is_left_out(self, message: str) -> None:
+        error = {"message": message}
+        assert unsupported_field({"response_format": {}}, 400, error, json.dumps(error)) == "response_format"
+        assert unsupported_field({"max_tokens": 1}, 400, error, json.dumps(error)) is None
+
     def test_a_validation_error_names_the_field_in_its_details(self) -> None:
         answer = {"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]}
         assert unsupported_field({"stream_options": {}}, 422, answer, json.dumps(answer)) == "stream_options"

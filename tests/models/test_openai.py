@@ -373,6 +373,15 @@ class TestServersThatDoNotTakeAField:
         assert [field in received.body for received in server.requests] == [True, False, False]
         assert [received.body["max_tokens"] for received in server.requests] == [5000] * 3
 
+    async def test_one_that_holds_no_reply_to_a_schema(self) -> None:
+        request = asking(answer_schema={"type": "object"})
+        async with picky("response_format") as server:
+            model = model_of(server)
+            assert text_of(await chunks_of(model, request)) == "fine"
+            assert text_of(await chunks_of(model, request)) == "fine"
+        assert [received.status for received in server.requests] == [400, 200, 200]
+        assert ["response_format" in received.body for received in server.requests] == [True, False, False]
+
     async def test_one_that_takes_neither_name_of_the_token_bound(self) -> None:
         async with picky("max_tokens", "max_completion_tokens") as server:
             error = await error_of(model_of(server), asking(max_tokens=5))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -49,6 +49,8 @@ from .executor import Batch
 
 if TYPE_CHECKING:
     from ..compacting import Compactor
+    from ..examiner import Examiner
+    from ..opinions.bench import Bench
     from ..plan.pilot import Pilot
     from ..run import Run
     from ..wording import Wording
@@ -62,6 +64,10 @@ LEAST_DENSITY = 0.2
 held back: a server says so if it does not."""
 MARGIN = 1.15
 NOTHING_MISSING = Missing([], (), [])
+CITED = "[call:"
+"""With which a citation of a call begins: what an answer without any costs is one look for it."""
+LABEL = 64
+"""Characters of the line above a result by which it is cited."""
 
 
 class AgentActor:
@@ -78,6 +84,9 @@ class AgentActor:
         provider: Provider,
         prices: Prices,
         wording: Wording,
+        examiner: Callable[[], Examiner] | None = None,
+        examined: bool = False,
+        bench: Bench | None = None,
     ) -> None:
         self._run = run
         self._log = run.log
@@ -91,10 +100,12 @@ class AgentActor:
         self._wording = wording
         redaction = run.log.redaction
         self._conduct = Conduct(run, agent, wording)
-        self._instructions = redaction.text(self._conduct.instructions(agent))
+        told = (self._conduct.instructions(agent), *self._about_answers())
+        self._instructions = redaction.text("\n\n".join(filter(None, told)))
         self._last_word = ""
         self._specs = tuple(redaction.anything(tool.spec()) for tool in agent.tools.values())
         self._spec_characters = len(repr(self._specs)) + len(self._instructions)
+        self._schema = agent.form.grammar if agent.form is not None and not agent.form.plain else None
         self._tries = Tries()
         self._density = TOKENS_PER_CHARACTER
         self._learned = False
@@ -112,6 +123,10 @@ class AgentActor:
             from ..plan.pilot import Pilot
 
             self._pilot = Pilot(run, agent.plan, self._allowance)
+        self._make_examiner = examiner
+        self._examined = examined
+        self._examiner: Examiner | None = None
+        self._bench = bench
         self.usage = Usage()
         self.turns = 0
         self.rejected: list[str] = []
@@ -143,11 +158,15 @@ class AgentActor:
             if isinstance(reply, End):
                 return reply
             decision = self._decide(reply, tools_off)
+            if decision is None:
+                continue
+            if type(decision) is Act and not (tools_off or self._conduct.acts(self._replied)):
+                continue  # the model is to decide first: its calls have their results
+            if type(decision) is Answer and (self._examined or CITED in decision.text) and not self._run.steers:
+                decision = await self._examine(decision)
+            elif type(decision) is Act and self._bench is not None and not decision.tools_off:
+                decision = await self._bench.rule(reply.text, decision.calls) or decision
             match decision:
-                case Act() if not (tools_off or self._conduct.acts(self._replied)):
-                    pass  # the model is to decide first: its calls have their results
-                case None:
-                    pass
                 case Act():
                     self._called = True
                     shown = reply.shown if decision.calls is reply.calls else None
@@ -417,13 +436,19 @@ class AgentActor:
             choice = "none"
         elif choice != "none" and self._called:
             choice = "auto"  # a forced call is forced once: else it would be forced for ever
+        view = self._history.view()
+        if self._agent.cite:
+            from ..answers.citations import labelled
+
+            view = labelled(view, self._run.ledger)
         return Request(
-            messages=system + ending_in(self._history.view(), self._last_word),
+            messages=system + ending_in(view, self._last_word),
             tools=specs,
             tool_choice=choice if specs else "auto",
             max_tokens=max_tokens,
             reasoning_tokens=_least(self._agent.limits.reasoning_tokens, max_tokens),
             parallel=self._agent.parallel,
+            answer_schema=self._schema,
         )
 
     @property
@@ -437,6 +462,8 @@ class AgentActor:
 
     def _estimate(self) -> int:
         characters = self._characters() + len(self._last_word)
+        if self._agent.cite:
+            characters += LABEL * len(self._run.ledger.entries)
         messages = self._history.shown + 1
         return int(characters * self._density * MARGIN) + PER_MESSAGE * messages + 16
 
@@ -560,6 +587,9 @@ class AgentActor:
             self._charge(self._open_hold, None)
         if self._pilot is not None:
             self._pilot.cut(reason)
+        for asking in (self._examiner, self._bench):
+            if asking is not None and asking.adviser is not None:
+                asking.adviser.charge_open()
 
     def plan(self) -> tuple[StepRecord, ...]:
         """The steps of its plan and what came of them, for the outcome."""
@@ -646,6 +676,26 @@ class AgentActor:
             pilot.done(decision.text)
         return Answer(decision.text, forced=decision.forced or pilot.course.incomplete)
 
+    def _about_answers(self) -> Iterator[str]:
+        """What the model is told beforehand of what becomes of its answer."""
+        form = self._agent.form
+        if form is not None and not form.plain:
+            yield self._wording.answer_form(form.text())
+        if self._agent.cite:
+            yield self._wording.cite_form()
+
+    async def _examine(self, answer: Answer) -> Answer | Push | End:
+        """Have an answer looked at that has the evidence it needs."""
+        if self._examiner is None:
+            assert self._make_examiner is not None
+            self._examiner = self._make_examiner()
+        left = self._budget.left("turns")
+        last = not self._finish_left and (self._finishing is not None or (left is not None and left < 1))
+        decision = await self._examiner.examine(answer, last=last)
+        if not isinstance(decision, Answer):
+            self.rejected.append(answer.text)
+        return decision
+
     def _observed(
         self, decision: Act | Push | Answer | End, reply: Reply, situation: Situation
     ) -> Act | Push | Answer | End:
@@ -669,6 +719,7 @@ class AgentActor:
             "finishing": self._finishing,
             "finish_turns_left": self._finish_left,
             "pushed_back": self._tries.pushed,
+            "answers_rejected": len(self.rejected),
             "evidence_missing": bool(self._evidence.missing()),
             **({} if self._pilot is None else {"plan": self._pilot.snapshot()}),
         }

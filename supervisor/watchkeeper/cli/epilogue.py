@@ -25,11 +25,17 @@ def epilogue(outcome: Outcome) -> Iterator[Line]:
     if outcome.answer is not None:
         yield line("forced answer, because a limit was near:" if outcome.forced else "answer:", "head")
         yield from _block(outcome.answer)
+        if outcome.unverified:
+            yield line("statements of it that nothing bears out:", "warn")
+        for one in outcome.unverified:
+            cited = f" [call:{one_line(one.call_id, 60)}]" if one.call_id else ""
+            yield line(f"{INDENT}– {one_line(one.claim, 160)} ({one.why}{cited})", "warn")
     elif outcome.partial:
         yield line("what the model said last:", "head")
         yield from _block(outcome.partial)
     if outcome.rejected and outcome.answer is None:
-        yield line("answers that were not accepted, because nothing they rest on was found in this run:", "head")
+        why = ", because nothing they rest on was found in this run" if outcome.reason == "no_evidence" else ""
+        yield line(f"answers that were not accepted{why}:", "head")
         for text in outcome.rejected:
             yield line(f"{INDENT}– {one_line(text, 160)}", "dim")
     yield line(spend(outcome), "dim", wrap=True)

@@ -32,6 +32,7 @@ from ..messages import (
     NotesFailed,
     NotesShown,
     Nudged,
+    OpinionGiven,
     Overrun,
     Paused,
     PlanChanged,
@@ -123,6 +124,7 @@ class Narrator:
             Stopped: self._stopped,
             Reminded: self._reminded,
             PushedBack: self._pushed_back,
+            OpinionGiven: self._opinion_given,
             Paused: self._paused,
             Resumed: self._resumed,
             Overrun: self._overrun,
@@ -283,6 +285,17 @@ class Narrator:
 
     def _pushed_back(self, event: PushedBack) -> Iterator[Line]:
         yield line(f"{INDENT}◁ sent back ({event.by}): {_headline(event.text)}", "warn")
+
+    def _opinion_given(self, event: OpinionGiven) -> Iterator[Line]:
+        what = f"call {one_line(event.call_id, 40)}" if event.call_id else "the answer"
+        if event.failed:
+            told = f"the {event.by} gave no opinion on {what} ({one_line(event.failed, 90)}): {event.decision}"
+        else:
+            told = f"the {event.by} on {what}: {event.decision}" + (
+                f" ({one_line(event.why, 90)})" if event.why else ""
+            )
+        good = event.decision == "allow" and not event.failed
+        yield line(f"{INDENT}⚖ {told}", "dim" if good else "warn")
 
     def _overrun(self, event: Overrun) -> Iterator[Line]:
         yield line(f"{INDENT}✗ a reply cost {event.over:g} {event.dimension} more than was set aside", "bad")

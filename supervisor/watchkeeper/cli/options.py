@@ -6,13 +6,16 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from cyclopts import Group, Parameter
 
 from ..agent import Agent
+from ..answers.form import Form
+from ..answers.validators import must_mention
 from ..errors import ConfigurationError, ToolError
+from ..jsontext import decode
 from ..memory.store import Store
 from ..model import Model, Timeouts
 from ..models.openai import DEFAULT_BASE_URL, OpenAIModel
@@ -82,6 +85,12 @@ class Options:
     memory: Annotated[
         Path | None, Parameter(group=AGENT, help="A file of notes that outlive the run: tools recall and remember.")
     ] = None
+    answer_schema: Annotated[
+        Path | None, Parameter(group=AGENT, help="A file with the JSON schema that the answer must fit.")
+    ] = None
+    must_mention: Annotated[
+        tuple[str, ...], Parameter(group=AGENT, help="Words that must stand in the answer, one by one or with commas.")
+    ] = ()
     profile: Annotated[str | None, Parameter(group=AGENT, help="Settings of all guards by name (default).")] = None
     policy: Annotated[
         Path | None, Parameter(group=AGENT, help="A TOML file: a profile with changes, and rules for tools.")
@@ -134,6 +143,8 @@ def agent_of(options: Options, policy: Policy) -> Agent:
     for name in required:
         if name not in names:
             raise CommandError(f"--require {name}: there is no such tool; the tools are {_listed(names)} (see --tools)")
+    schema = _schema(options.answer_schema)
+    words = split(options.must_mention)
     return _checked(
         "the agent",
         lambda: Agent(
@@ -141,6 +152,8 @@ def agent_of(options: Options, policy: Policy) -> Agent:
             tools,
             instructions=options.instructions,
             required=required,
+            answer_type=schema,
+            validators=[must_mention(*words)] if words else (),
             profile=profile,
             limits=_limits(options, profile),
             plan=options.plan,
@@ -157,6 +170,22 @@ def _memory(options: Options) -> Store | None:
 
     path = options.memory
     return _checked("--memory", lambda: SQLiteStore(path))
+
+
+def _schema(path: Path | None) -> dict[str, Any] | None:
+    """The JSON schema in a file, if one is named. Raises :class:`CommandError` if there is none to be used in it."""
+    if path is None:
+        return None
+    try:
+        schema = decode(path.read_text(encoding="utf-8"))
+        if not isinstance(schema, dict):
+            raise CommandError(f"--answer-schema {path}: a JSON schema is an object in braces")
+        Form(schema)
+    except OSError as error:
+        raise CommandError(f"--answer-schema {path}: {error.strerror or error}") from error
+    except ValueError as error:  # no JSON, no text, or a schema that would not be checked whole
+        raise CommandError(f"--answer-schema {path}: {error}") from error
+    return schema
 
 
 def _limits(options: Options, profile: Profile) -> Limits:

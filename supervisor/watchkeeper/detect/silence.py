@@ -11,6 +11,8 @@ from ..messages import (
     ModelReplied,
     ModelRequested,
     ModelRetried,
+    OpinionAsked,
+    OpinionGiven,
     Paused,
     Resumed,
     RunEnding,
@@ -19,13 +21,13 @@ from ..messages import (
 
 
 class Silence:
-    """Follows what is going on. A call in flight has a deadline, so has a model request, a wait for a retry and a
-    pause: until it has passed they are progress, however quiet."""
+    """Follows what is going on. A call in flight has a deadline, so has a model request, a second opinion, a wait
+    for a retry and a pause: until it has passed they are progress, however quiet."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._calls = 0
-        self._flags = {"model": False, "pause": False}
+        self._flags = {"model": False, "opinion": False, "pause": False}
         self._last = 0
         self._late = 0.0
 
@@ -63,6 +65,8 @@ _CHANGES: dict[type[Event], tuple[str, int]] = {
     # A turn begins with waiting for the provider, whose deadline is the run's.
     **dict.fromkeys((TurnStarted, ModelRequested, ModelRetried), ("model", 1)),
     **dict.fromkeys((ModelReplied, ModelFailed), ("model", 0)),
+    OpinionAsked: ("opinion", 1),
+    OpinionGiven: ("opinion", 0),
     Paused: ("pause", 1),
     Resumed: ("pause", 0),
     RunEnding: ("pause", 1),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
 from ..messages import Event, Kind
 from ..tools import Effect, Tool
+
+if TYPE_CHECKING:
+    from .answer import AnswerGuard
 
 
 class Proposal:
@@ -119,5 +122,5 @@ class CallGuard(Protocol):
     def call(self, proposal: Proposal) -> Decision | None: ...
 
 
-GuardFactory = Callable[[], CallGuard]
+GuardFactory = Callable[[], "CallGuard | AnswerGuard"]
 """Makes the guard of one run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError
 from ..messages import Event
@@ -12,32 +12,52 @@ from ..wording import Wording
 from .guard import Ask, CallGuard, Decision, Proposal, Refuse
 from .limited import TimeLimit
 
+if TYPE_CHECKING:
+    from .answer import AnswerDecision, AnswerGuard, Draft
+
 
 class Guarded:
     """Passes everything on to the guard. Once one of its folds has raised it knows no longer what has happened: its
-    folds are left out from then on, and every call is refused in its name.
+    folds are left out from then on, and every call and answer is refused in its name.
 
-    ``limit``: what it may take for one call. Raises :class:`ConfigurationError` for one that would have to be awaited.
+    ``calls``, ``answers``: what it is a guard of. ``limit``: what it may take for one of them. Raises
+    :class:`ConfigurationError` for one that guards neither, or that would have to be awaited.
     """
 
-    def __init__(self, guard: CallGuard, limit: TimeLimit, wording: Wording) -> None:
-        if inspect.iscoroutinefunction(guard.call):
+    def __init__(self, guard: CallGuard | AnswerGuard, limit: TimeLimit, wording: Wording) -> None:
+        call, answer = getattr(guard, "call", None), getattr(guard, "answer", None)
+        if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(answer):
             raise ConfigurationError(
                 f"the guard {guard.name} is async, and guards are asked without waiting; make its call a plain function"
             )
-        self._ask = limit.hold(guard.name, guard.call, self._stated)
+        self.name = guard.name
+        self.calls, self.answers = callable(call), callable(answer)
+        if not self.calls and not self.answers:
+            raise ConfigurationError(
+                f"the guard {guard.name!r} guards nothing: it has neither a method call nor a method answer"
+            )
+        self._call = limit.hold(guard.name, call, self._stated) if callable(call) else None
+        self._answer = limit.hold(guard.name, answer, self._stated_of_answer) if callable(answer) else None
         self._then = limit.then
         self._wording = wording
-        self.name = guard.name
         self.broken: str | None = None
         self.folds: Mapping[type[Event], Callable[[Any], None]] = {
             kind: self._held(fold) for kind, fold in guard.folds.items()
         }
 
     def call(self, proposal: Proposal) -> Decision | None:
+        assert self._call is not None
         if self.broken is not None:
             raise RuntimeError(self.broken)
-        return self._ask(proposal)
+        decision: Decision | None = self._call(proposal)
+        return decision
+
+    def answer(self, draft: Draft) -> AnswerDecision | None:
+        assert self._answer is not None
+        if self.broken is not None:
+            raise RuntimeError(self.broken)
+        decision: AnswerDecision | None = self._answer(draft)
+        return decision
 
     def _stated(self, proposal: Proposal) -> Decision | None:
         if self._then == "allow":
@@ -45,6 +65,12 @@ class Guarded:
         if self._then == "ask":
             return Ask(f"the guard {self.name} takes too long")
         return Refuse(self._wording.overran(proposal.tool.name, self.name).text, "guard_overran", "denied")
+
+    def _stated_of_answer(self, draft: Draft) -> AnswerDecision | None:
+        """An answer cannot be asked about here: whatever is not allowed does not pass."""
+        if self._then == "allow":
+            return None
+        raise RuntimeError("it takes too long and is asked no more")
 
     def _held(self, fold: Callable[[Any], None]) -> Callable[[Any], None]:
         def held(event: Event) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from ..messages import Call, Message, Usage
 from ..model import CallDelta, Chunk, Finished, ModelError, Request, TextDelta, UsageReported
 
-OPTIONAL = frozenset({"stream_options", "parallel_tool_calls", "tool_choice"})
+OPTIONAL = frozenset({"stream_options", "parallel_tool_calls", "tool_choice", "response_format"})
 """Fields that a request can do without."""
 EFFORTS = ((24_576, "high"), (8_192, "medium"), (1_024, "low"), (1, "minimal"), (0, "none"))
 """Words for a limit of thinking, where a server takes no number: the strongest that stands for no more tokens. The
@@ -45,11 +45,14 @@ def request_body(
     shape: Shape = Shape(),  # noqa: B008 (frozen)
     *,
     withhold_tools: bool = True,
+    schema_with_tools: bool = False,
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The body of a streaming ``POST /chat/completions``.
 
-    With ``withhold_tools`` a ``tool_choice`` of ``none`` leaves the tools out, for the servers that ignore it.
+    With ``withhold_tools`` a ``tool_choice`` of ``none`` leaves the tools out, for the servers that ignore it. A schema
+    for the answer is sent where there are no tools in the request, or with ``schema_with_tools``: many servers hold the
+    calls of tools to it as well.
     ``extra`` fields are added as they are and win. Lone surrogates, which no server accepts, become U+FFFD wherever
     they are.
     """
@@ -65,6 +68,8 @@ def request_body(
         body["parallel_tool_calls"] = request.parallel
         if request.tool_choice != "auto":  # what servers do anyway, and some do not take the field
             body["tool_choice"] = _choice(request.tool_choice)
+    if request.answer_schema is not None and (schema_with_tools or "tools" not in body):
+        body["response_format"] = _response_format(request.answer_schema)
     for name in shape.without:
         body.pop(name, None)
     body.update(extra or {}, stream=True)
@@ -99,6 +104,24 @@ def _choice(choice: str) -> str | dict[str, Any]:
     if choice in ("none", "required"):
         return choice
     return {"type": "function", "function": {"name": choice}}
+
+
+def _response_format(schema: dict[str, Any]) -> dict[str, Any]:
+    form = {"name": "answer", "schema": schema, "strict": _is_closed(schema)}
+    return {"type": "json_schema", "json_schema": form}
+
+
+def _is_closed(schema: Any) -> bool:
+    """Every object in it has all of its fields and no others: only then it may be called strict."""
+    if isinstance(schema, list):
+        return all(map(_is_closed, schema))
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object":
+        fields = schema.get("properties", {})
+        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(fields):
+            return False
+    return all(map(_is_closed, schema.values()))
 
 
 def _call(call: Call) -> dict[str, Any]:

@@ -105,23 +105,19 @@ def unsupported_field(
     param = _first(answer, "param")
     text = f"{words} {text}"[:8192]
     thinking: tuple[str, ...] = () if reasoning is None else (reasoning,)
-    for name in (
-        *thinking,
-        "stream_options",
-        "parallel_tool_calls",
-        "tool_choice",
-        "max_completion_tokens",
-        "max_tokens",
-    ):
+    for name in (*thinking, *_CAN_DO_WITHOUT, "max_completion_tokens", "max_tokens"):
         named = str(param).split(".")[0] == name or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
         if name not in body or not named:
             continue
         if name.startswith("max_") and not (codes & _UNKNOWN_FIELD or _UNKNOWN_WORDS.search(text)):
             continue
         return name
-    return None
+    return "response_format" if "response_format" in body and _SCHEMA_WORDS.search(text) else None
 
 
+_SCHEMA_WORDS = re.compile(r"json schema|failed to parse grammar", re.I)
+"""How llama.cpp says that it can make no grammar of a schema."""
+_CAN_DO_WITHOUT = ("stream_options", "parallel_tool_calls", "tool_choice", "response_format")
 _UNKNOWN_FIELD = frozenset({"unsupported_parameter", "unknown_parameter", "unrecognized_request_argument"})
 _UNKNOWN_WORDS = re.compile(
     r"unsupported|not supported|does not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed", re.I

@@ -48,11 +48,13 @@ class OpenAIModel:
     - ``http_client``: an ``httpx2.AsyncClient`` of your own, used as it is and never closed. Without one, each event
       loop gets a client that keeps no connection open between requests, so there is nothing to close at the end.
     - ``context_window``: in tokens, if known.
+    - ``schema_with_tools``: send the schema of an answer (``response_format``) beside tools, too; only api.openai.com
+      is known to keep the two apart. Without tools in the request it is sent in any case.
     - ``withhold_tools``: leave the tools out of a request whose ``tool_choice`` is ``none``; many servers ignore that.
 
-    An optional field that the server refuses (``stream_options``, ``parallel_tool_calls``, ``tool_choice``, the limit
-    of thinking, the name of the token bound) is left out and the request is sent once more within the same attempt;
-    this is remembered.
+    An optional field that the server refuses (``stream_options``, ``parallel_tool_calls``, ``tool_choice``,
+    ``response_format``, the limit of thinking, the name of the token bound) is left out and the request is sent once
+    more within the same attempt; this is remembered.
 
     Raises :class:`ConfigurationError` if the model's name, a usable base URL or a key that is needed is missing. Safe
     to share by any number of runs and event loops. ``openai`` is imported at the first request, in a thread.
@@ -71,6 +73,7 @@ class OpenAIModel:
         http_client: httpx2.AsyncClient | None = None,
         context_window: int | None = None,
         withhold_tools: bool = True,
+        schema_with_tools: bool | None = None,
     ) -> None:
         self.name = name or os.environ.get("OPENAI_MODEL") or ""
         if not self.name:
@@ -90,6 +93,7 @@ class OpenAIModel:
         self.withhold_tools = withhold_tools
         self.extra = dict(extra or {})
         own = self._host == "api.openai.com"
+        self.schema_with_tools = own if schema_with_tools is None else schema_with_tools
         self._shape = dialect.Shape(
             max_tokens_field or ("max_completion_tokens" if own else "max_tokens"),
             reasoning_field=reasoning_field or _REASONING_FIELDS.get(self._host),
@@ -131,7 +135,14 @@ class OpenAIModel:
         """One request, and one more for each optional field that the server turns out not to take."""
         shape = self._shape
         while True:
-            body = dialect.request_body(self.name, request, shape, withhold_tools=self.withhold_tools, extra=self.extra)
+            body = dialect.request_body(
+                self.name,
+                request,
+                shape,
+                withhold_tools=self.withhold_tools,
+                schema_with_tools=self.schema_with_tools,
+                extra=self.extra,
+            )
             try:
                 response = await self._post(client, body)
             except Exception as error:

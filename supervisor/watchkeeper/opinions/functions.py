@@ -1,0 +1,27 @@
+"""Functions of a host that are asked while a run waits: in bounded time, whatever they do."""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+
+from ..threads import Threads
+
+
+async def answer_of(function: Callable[[Any], Any], argument: Any, *, seconds: float, threads: Threads) -> Any:
+    """What the function says. An async one runs in the loop, a plain one in a thread.
+
+    Raises ``TimeoutError`` if it takes longer, :class:`NoThread`, or what the function raises. A thread that does not
+    end in time is abandoned and counted as that of a tool is.
+    """
+    with anyio.fail_after(seconds):
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+            return await function(argument)
+        context = contextvars.copy_context()
+        said = await threads.run(partial(function, argument), context, lambda: None, lambda job: None)
+        return await said if inspect.isawaitable(said) else said
