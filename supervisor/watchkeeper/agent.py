@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 
 from .current import current_call
@@ -86,6 +87,13 @@ class Agent:
                 f"agent {self.name!r}: the required tool {wanted!r} is denied by the profile {self.profile.name!r}; "
                 "no answer could ever count"
             )
+
+    def within(self, limits: Limits) -> Agent:
+        """The same agent under other limits. Raises :class:`ConfigurationError` for limits that cannot work."""
+        _check_limits(limits)
+        other = copy.copy(self)
+        other.limits = limits
+        return other
 
     def is_like(self, other: Agent) -> bool:
         """The same agent, or one that was made anew with the same name, instructions and tools."""

@@ -212,6 +212,10 @@ class RunStarted(Event, frozen=True, gc=False, tag="run_started"):
     """The mode of the ladder (``observe``, ``nudge``, ``enforce``); None in older files: as the profile has it."""
     attended: bool = False
     """A person is there: where the ladder would stop the run, it is paused for them."""
+    continues: str = ""
+    """The run that this one continues; empty if it begins anew."""
+    earlier: dict[str, float] = {}
+    """What that one and those before it have drawn from the budget, by dimension."""
     version: int = FORMAT
 
 
@@ -391,6 +395,8 @@ class Resumed(Event, frozen=True, gc=False, tag="resumed"):
 class CancelRequested(Event, frozen=True, gc=False, tag="cancel_requested"):
     mode: Mode
     reason: str
+    status: Status = "cancelled"
+    """What the run ends as: ``handed_over`` where it is to go to a person."""
 
 
 class CancelConfirmed(Event, frozen=True, gc=False, tag="cancel_confirmed"):
@@ -528,7 +534,7 @@ def encode_event(event: Event) -> bytes:
     try:
         return _encoder.encode(whole)
     except UnicodeEncodeError:
-        return _encoder.encode(_mended(msgspec.to_builtins(whole)))
+        return _encoder.encode(mended(msgspec.to_builtins(whole)))
 
 
 def decode_event(line: bytes | str) -> Event:
@@ -560,11 +566,12 @@ def _why(error: Exception) -> str:
     return "it is nested too deeply" if isinstance(error, RecursionError) else "it holds half a character"
 
 
-def _mended(value: Any) -> Any:
+def mended(value: Any) -> Any:
+    """Plain data with U+FFFD in the place of each half of a character."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
+        return {mended(key): mended(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_mended(item) for item in value]
+        return [mended(item) for item in value]
     return value

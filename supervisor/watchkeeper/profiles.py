@@ -117,11 +117,21 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Share of a budget at which the model is reminded."""
     finish_at: float = 0.9
     """Share of a budget at which tools go off and the answer is asked for; 1.0: a plain stop at the limit."""
-    on_limit: Literal["stop", "hand_over"] = "stop"
+    on_stop: Literal["stop", "hand_over"] = "stop"
+    """What becomes of a run that a limit, the watchdog or a pause without an end stops: it is ``stopped``, or with the
+    same reason ``handed_over`` to a person, who can continue it. At its limit of calls such a run has no finish window:
+    it is handed over when a call goes beyond. Sub-agents are always stopped: their end is a result for their parent."""
+    on_limit: Literal["stop", "hand_over"] | None = None
+    """An earlier name of ``on_stop``, which takes its value."""
     thought_alert: int | None = None
     """Near-equal thoughts (long texts before calls) in a row at which the model is told, earlier than the watchdog."""
     thought_force: int | None = None
     """Such thoughts in a row at which tools go off and the answer is asked for."""
+
+    def __post_init__(self) -> None:
+        if self.on_limit is not None:
+            msgspec.structs.force_setattr(self, "on_stop", self.on_limit)
+            msgspec.structs.force_setattr(self, "on_limit", None)
 
 
 PROFILES: dict[str, Profile] = {
@@ -159,7 +169,7 @@ PROFILES: dict[str, Profile] = {
             limits=Limits(max_calls=5),
             refuse_equal=3,
             show_earlier=False,
-            on_limit="hand_over",
+            on_stop="hand_over",
         ),
     )
 }

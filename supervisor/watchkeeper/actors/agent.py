@@ -139,7 +139,7 @@ class AgentActor:
             return End("stopped", "ended")  # what ended it counts, not this
         self._take_steers()
         if self._run.stopping_after_turn:
-            return End("cancelled", self._run.stopping_after_turn)
+            return End(self._run.ends_as, self._run.stopping_after_turn)
         agent, budget = self._agent, self._budget
         fired: dict[str, str] = {}
         times = self._run.times()
@@ -161,7 +161,7 @@ class AgentActor:
         if self._finishing is None and fired:
             reason = fired[strongest(fired) or "finish"]
             self._finishing = reason
-            if not self._finish_left or (reason == "calls" and agent.profile.on_limit == "hand_over"):
+            if not self._finish_left or (reason == "calls" and self._run.hands_over):
                 return self._limit(reason)
         elif self._finishing is not None and not self._finish_left:
             return self._limit(self._finishing)
@@ -184,8 +184,6 @@ class AgentActor:
         return tools_off
 
     def _limit(self, reason: str) -> End:
-        if self._agent.profile.on_limit == "hand_over":
-            return End("handed_over", reason)
         return End("stopped", reason)
 
     def _take_steers(self) -> None:
@@ -197,11 +195,7 @@ class AgentActor:
     def _over_limit(self) -> str | None:
         """A limit that is reached in full; in that dimension no tool is of use any more."""
         left = self._budget.left("calls")
-        if (
-            left is not None
-            and left < 1
-            and (self._agent.profile.on_limit != "hand_over" or self._run.calls_over_limit)
-        ):
+        if left is not None and left < 1 and (not self._run.hands_over or self._run.calls_over_limit):
             return "calls"
         return None
 

@@ -40,6 +40,7 @@ UNTRIED = (
     "scope",
     "remind_at",
     "finish_at",
+    "on_stop",
     "on_limit",
     "thought_alert",
     "thought_force",
