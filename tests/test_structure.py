@@ -27,12 +27,12 @@ LAYERS = tuple(
     for names in (
         "messages errors seams",
         "admission agent allowance arguments asking budget continuing current decisions detect escapes failures"
-        " fingerprint fitting guards history jsontext ladder ledger locks log model monitor naming outputs planner plugins price"
-        " prices profiles provider redaction reports results retry states stopwatch threads thresholds tools trampoline"
+        " fingerprint fitting guards history jsontext ladder ledger locks log model monitor naming outputs planner plugins"
+        " price prices profiles provider redaction reports results retry states stopwatch threads thresholds tools trampoline"
         " wording",
         "actors",
         "run supervisor threadsafe windup",
-        "cli journal models service testing",
+        "cli handover journal models service testing",
     )
 )
 
