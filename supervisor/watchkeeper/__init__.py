@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Agent": "agent",
     "Budget": "budget",
+    "Bundle": "handover.bundle",
     "Call": "messages",
     "ConfigurationError": "errors",
     "Detector": "detect.detector",
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from .errors import Transient as Transient
     from .errors import WatchkeeperError as WatchkeeperError
     from .guards.rule import Rule as Rule
+    from .handover.bundle import Bundle as Bundle
     from .messages import Call as Call
     from .messages import Event as Event
     from .messages import Finding as Finding

@@ -112,8 +112,9 @@ def _lane(name: str, bars: Sequence[Bar], top: int, picture: Picture, span: floa
         if (left, right, kind) in seen:
             continue
         seen.add((left, right, kind))
-        left = min(left, STEPS - 1)
-        wide = max(right - left, 1) if kind != "turned" else 2
+        least = 2 if kind == "turned" else 1
+        left = min(left, STEPS - least)
+        wide = max(right - left, least)
         told = f"{name}: {bar.kind}, {duration(max(bar.ended - bar.began, 0.0))}"
         yield (
             f'<rect class="{kind}" x="{_percent(left)}" y="{top + 20}" width="{_percent(wide)}" height="{BAR}">'

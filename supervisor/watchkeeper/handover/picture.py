@@ -73,6 +73,8 @@ class Draft:
         self._first: float | None = None
         self._last = 0.0
         self._made = 0
+        self._told_for = -1
+        """The cause of the last block or pause: the word to the model that comes with it is no mark of its own."""
         self._fold: dict[type[Event], Callable[[Any], None]] = {
             CallStarted: self._call_started,
             CallEnded: self._call_ended,
@@ -81,10 +83,10 @@ class Draft:
             ModelRetried: lambda event: self._model_ended(event, "failed"),
             ModelFailed: lambda event: self._model_ended(event, "failed"),
             UserMessage: lambda event: self._mark(event, "user", event.text),
-            Nudged: lambda event: self._mark(event, "nudge", event.text),
+            Nudged: self._nudged,
             Reminded: lambda event: self._mark(event, "nudge", event.text),
-            Blocked: lambda event: self._mark(event, "block", f"{event.by}: blocked"),
-            Paused: lambda event: self._mark(event, "pause", event.reason),
+            Blocked: self._blocked,
+            Paused: self._paused,
             Stopped: lambda event: self._mark(event, "stop", event.verdict.finding.pattern),
             Overrun: lambda event: self._mark(event, "stop", f"overrun of {event.dimension}"),
             CancelRequested: lambda event: self._mark(event, "stop", event.reason),
@@ -92,7 +94,7 @@ class Draft:
 
     def observe(self, event: Event) -> None:
         if self._first is None:
-            self._first = event.t
+            self._first = event.t if event.n > 1 else 0.0
         self._last = max(self._last, event.t)
         fold = self._fold.get(type(event))
         if fold is not None:
@@ -123,6 +125,19 @@ class Draft:
         if self._asked is not None:
             self._add(Bar(MODEL, self._asked, event.t, kind))
         self._asked = None
+
+    def _nudged(self, event: Nudged) -> None:
+        if event.cause != self._told_for:
+            self._mark(event, "nudge", event.text)
+
+    def _blocked(self, event: Blocked) -> None:
+        self._told_for = event.cause
+        self._mark(event, "block", event.by)
+
+    def _paused(self, event: Paused) -> None:
+        if event.verdict is not None:
+            self._told_for = event.cause
+        self._mark(event, "pause", event.reason)
 
     def _add(self, bar: Bar) -> None:
         self._made += 1
