@@ -26,10 +26,10 @@ LAYERS = tuple(
     frozenset(names.split())
     for names in (
         "messages errors seams",
-        "admission agent allowance arguments asking budget continuing current decisions detect escapes failures"
-        " fingerprint fitting guards history jsontext ladder ledger locks log model monitor naming outputs planner plugins"
-        " price prices profiles provider redaction reports results retry states stopwatch threads thresholds tools trampoline"
-        " wording",
+        "admission agent allowance arguments asking budget current decisions detect escapes failures fingerprint"
+        " fitting guards history jsontext ladder ledger locks log model monitor naming outputs planner plugins price"
+        " prices profiles provider redaction reports results retry states stopwatch threads thresholds tools trampoline"
+        " wording continuing",
         "actors",
         "run supervisor threadsafe windup",
         "cli handover journal models service testing",
@@ -52,10 +52,9 @@ DETECTION = tuple(
 
 # Decide without waiting, act afterwards: these decide.
 PURE = {
-    *("admission", "allowance", "arguments", "budget", "continuing", "decisions", "detect", "escapes", "fingerprint"),
-    "fitting",
+    *("admission", "allowance", "arguments", "budget", "decisions", "detect", "escapes", "fingerprint", "fitting"),
     *("guards", "history", "jsontext", "ladder", "ledger", "planner", "price", "profiles", "provider", "redaction"),
-    *("results", "states", "stopwatch", "wording"),
+    *("results", "states", "stopwatch", "wording", "continuing"),
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 
