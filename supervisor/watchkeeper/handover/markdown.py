@@ -92,7 +92,7 @@ def _lines(report: Report, words: Words) -> Iterator[str]:
         words.columns_spend,
         (
             (
-                words.dimension(line.name),
+                escaped(words.dimension(line.name)),
                 words.amount(line.name, line.spent, line.unknown),
                 words.amount(line.name, line.limit) if line.limit is not None else words.unlimited,
                 words.amount(line.name, max(line.limit - line.spent, 0)) if line.limit is not None else "",
