@@ -16,7 +16,6 @@ import msgspec
 from . import failures, states
 from .agent import Agent
 from .budget import Budget
-from .continuing import Continuation
 from .detect.handover import Work
 from .errors import RunEndedError
 from .guards.evidence import Evidence
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from .actors.agent import AgentActor
     from .actors.executor import Executor
     from .actors.watchdog import Watchdog
+    from .continuing import Continuation
     from .detect.judge import Judge
     from .locks import Grip
     from .supervisor import Supervisor

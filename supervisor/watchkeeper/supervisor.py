@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 import anyio.abc
@@ -20,7 +20,6 @@ from .actors.executor import Batch, Executor
 from .actors.watchdog import Watchdog
 from .agent import Agent
 from .budget import Budget
-from .continuing import Continuation, check_agent, decoded, key_of, limits_left
 from .current import HERE
 from .decisions import Answer
 from .detect.detector import Factory
@@ -61,6 +60,9 @@ from .threads import Threads
 from .tools import Tool
 from .windup import last_resort, wind_up
 from .wording import Wording
+
+if TYPE_CHECKING:
+    from .continuing import Continuation
 
 CLOSING = 10.0
 """Seconds beyond the longest grace period that leaving waits for outcomes: each of them comes long before."""
@@ -119,7 +121,11 @@ class Supervisor:
         """The runs that have not ended, by id."""
         self._detectors = (*detectors, *(plugins.load_detectors() if plugged else ()))
         self._guards = (*guards, *(plugins.load_guards() if plugged else ()))
-        self.token_key = key_of(token_key)
+        self.token_key: bytes | None = None
+        if token_key is not None:
+            from .continuing import key_of
+
+            self.token_key = key_of(token_key)
         self._keep = keep
         self._max_runs = max_runs
         self._monitored = monitor
@@ -172,8 +178,8 @@ class Supervisor:
             raise SupervisorClosed("the supervisor is not open: use it as 'async with Supervisor() as supervisor:'")
         before, given = None, agent.limits
         if continue_from is not None:
-            before = self._continuation(continue_from, agent, history, another_agent)
-            history, agent = before.history, agent.within(limits_left(before, given))
+            before, agent = self._continued(continue_from, agent, history, another_agent)
+            history = before.history
         text, task = task, _checked_start(task if before is None else before.task, history)
         if text is not None:
             _checked_start(text, ())
@@ -499,13 +505,18 @@ class Supervisor:
                 f"which is no guard; guards are {known}, and those of third parties"
             )
 
-    def _continuation(self, token: str, agent: Agent, history: Sequence[Message], another_agent: bool) -> Continuation:
+    def _continued(
+        self, token: str, agent: Agent, history: Sequence[Message], another_agent: bool
+    ) -> tuple[Continuation, Agent]:
+        """What a token holds, and the agent under what is left of its limits."""
+        from .continuing import check_agent, decoded, limits_left
+
         if history:
             raise ConfigurationError("history and continue_from exclude each other: the token holds the conversation")
         before = decoded(token, self.token_key)
         if not another_agent:
             check_agent(before, agent)
-        return before
+        return before, agent.within(limits_left(before, agent.limits))
 
     def _provider_of(self, agent: Agent) -> Provider:
         key = str(getattr(agent.model, "provider", None) or f"model:{agent.model.name}")

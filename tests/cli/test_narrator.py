@@ -24,6 +24,7 @@ from watchkeeper.messages import (
     CallProposed,
     CallRecord,
     CallStarted,
+    CancelRequested,
     Event,
     ModelReplied,
     Nudged,
@@ -109,6 +110,20 @@ def test_a_block_is_told_once() -> None:
     assert lines == [
         "    ▲ nudged (equal): The same call.",
         "    ■ blocked (equal): this call will not be run any more",
+    ]
+
+
+def test_what_is_to_be_handed_over_is_not_called_a_cancel() -> None:
+    fact = Facts()
+    lines = told(
+        fact(CancelRequested, mode="after_turn", reason="interrupted", status="handed_over"),
+        fact(CancelRequested, mode="now", reason="asked", status="handed_over"),
+        fact(CancelRequested, mode="now", reason="asked"),
+    )
+    assert lines == [
+        "    to be handed over to a person (after_turn): interrupted (Ctrl-C again: stop now)",
+        "    to be handed over to a person (now): asked",
+        "    cancel requested (now): asked",
     ]
 
 
