@@ -21,6 +21,8 @@ from watchkeeper import (
     Supervisor,
     tool,
 )
+from watchkeeper.cli.review import Review, Settings
+from watchkeeper.continuing import decoded
 from watchkeeper.messages import (
     CallEnded,
     CallStarted,
@@ -389,6 +391,23 @@ async def test_the_volume_of_the_work_goes_on_counting() -> None:
         made = of(await facts(run), FindingMade)
         assert made[0].finding.detector == "volume"
         assert made[0].finding.pattern.startswith("6 calls")
+        review = Review(run.id, Settings(profile=profile))
+        for event in await facts(run):
+            review.observe(event)
+        assert [one.detector for one in review.judgements] == ["volume"] * len(made)
+        assert review.differences() == []
+
+
+async def test_waiting_in_the_queue_uses_up_no_time() -> None:
+    agent = Agent(scripted(say("x")), limits=Limits(seconds=50.0))
+    async with supervised(max_runs=1) as supervisor:
+        first = await supervisor.start(Agent(scripted(call(("stare", {})), say("x")), [stare]), "x")
+        run = await supervisor.start(agent, "y")
+        await anyio.sleep(40)
+        run.hand_over()
+        await run.wait()
+        assert decoded(Bundle.of(run).token).left["seconds"] == 50
+        await first.wait()
 
 
 async def test_the_token_is_for_this_agent_unless_it_is_said_otherwise() -> None:
@@ -451,8 +470,6 @@ async def test_a_secret_of_the_run_is_not_in_its_bundle() -> None:
     async with supervised() as supervisor:
         run, _ = await handed_over(supervisor, agent, f"Use {secret}.")
         bundle = Bundle.of(run)
-        from watchkeeper.continuing import decoded
-
         shown = [bundle.markdown(), bundle.html(), b"".join(bundle.lines()).decode(), repr(decoded(bundle.token))]
         assert all(secret not in text for text in shown)
         assert all("[redacted]" in text for text in shown)

@@ -87,7 +87,9 @@ def continuation_of(run: Run, version: str = "") -> Continuation:
     """What it takes to continue a run that has ended."""
     outcome, before = run.outcome, run.continues
     assert outcome is not None
-    used = {**outcome.spent, "seconds": run.wall_seconds, "working_seconds": outcome.working_seconds}
+    used = dict(outcome.spent)
+    if run.actor is not None:  # else it never left the queue
+        used |= {"seconds": run.wall_seconds, "working_seconds": outcome.working_seconds}
     found, stale = run.evidence.standing()
     spent = dict(outcome.spent)
     for name, amount in (before.spent if before is not None else {}).items():

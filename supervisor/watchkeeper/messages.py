@@ -141,7 +141,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``tokens``, ``input_tokens``, ``output_tokens``, ``money``, ``unpriced``, ``overrun``, ``loop``, ``tool_failing``,
     ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``empty``, ``length``, ``filtered``, ``volume``,
     ``thoughts``, ``pause_expired``; for ``failed`` one of ``model_unavailable``, ``model_refused``, ``crash``; for
-    ``cancelled`` whatever the caller gave.
+    ``cancelled`` whatever the caller gave; for ``handed_over`` one of those of ``stopped``, or what the caller gave.
     """
 
     run: str

@@ -70,6 +70,15 @@ def test_without_it_a_limit_stays_a_stop_and_leaves_nothing(folder: Path) -> Non
     assert stopped_at_two_turns("--on-stop", "never") == 2
 
 
+@pytest.mark.parametrize("said", ['on_stop = "hand_over"', 'on_limit = "hand_over"'])
+def test_a_policy_file_may_say_it(said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "policy.toml").write_text(f"{said}\nfinish_at = 1.0\n[limits]\nmax_turns = 2\nfinish_turns = 0\n")
+    with served(LOOKS) as server:
+        assert main(["run", "Read it all.", *options(server, "--policy", "policy.toml", "--report", "bundle")]) == 6
+    assert main(["replay", "--policy", "policy.toml", "bundle/events.jsonl"]) == 0
+    assert f"{said.split(' ')[0]}" in capsys.readouterr().err  # not tried: a recording has no limits
+
+
 def test_a_profile_that_hands_over_can_be_told_not_to(folder: Path) -> None:
     with served(LOOKS * 3) as server:
         more = ["--profile", "safe-runner", "--on-stop", "stop"]

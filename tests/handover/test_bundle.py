@@ -11,6 +11,7 @@ import pytest
 from support import facts, of, scripted, supervised
 from watchkeeper import Agent, Bundle, Limits, Run, decode_event, tool
 from watchkeeper.cli import main
+from watchkeeper.continuing import decoded
 from watchkeeper.messages import CallEnded, RunStarted
 from watchkeeper.testing import ScriptedModel, call, say
 
@@ -84,6 +85,4 @@ async def test_of_a_log_that_was_cut_the_totals_are_whole(tmp_path: Path) -> Non
     assert f"begins with fact {report.first:,}" in bundle.markdown()
     again = run.outcome
     assert again is not None
-    from watchkeeper.continuing import decoded
-
     assert decoded(bundle.token).history == again.history  # the conversation is whole

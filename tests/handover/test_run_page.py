@@ -177,6 +177,12 @@ def test_every_bar_is_seen_and_none_leaves_the_picture(calls: list[tuple[int, fl
     assert len({bar.lane for bar in bars}) <= LANES or "other tools" in found.text
 
 
+def test_what_did_not_come_to_its_end_has_a_lane_of_its_own() -> None:
+    busy = [Bar(f"busy{n}", n, n + 1, "finished") for n in range(2 * LANES) for _ in range(2)]
+    found = drawn(Picture((*busy, Bar("save", 1, 2, "cancelled"), Bar("pay", 2, 2, "denied")), (), 0.0, 50.0))
+    assert {"save", "pay", "other tools"} <= set(found.words)
+
+
 def test_a_run_that_took_no_time_is_drawn() -> None:
     bars = (Bar("", 0, 0, "model"), Bar("look", 0, 0, "finished"))
     assert len(drawn(Picture(bars, (), 0.0, 0.0)).rects) == 2

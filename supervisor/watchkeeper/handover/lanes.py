@@ -15,7 +15,7 @@ from .picture import MODEL, Bar, Mark, Picture
 from .words import Words
 
 LANES = 10
-"""Tools with a lane of their own; all others share one."""
+"""Tools with a lane of their own, first those with calls that did not come to their end; all others share one."""
 STEPS = 400
 """Places on the axis: what falls on the same one of a lane, and is alike, is drawn once."""
 TOP, LANE, BAR, BOTTOM = 26, 36, 11, 20
@@ -84,7 +84,9 @@ _OTHERS = "\0"
 def _rows(bars: Sequence[Bar]) -> list[tuple[str, list[Bar]]]:
     """The lanes with their bars: the model first, then tools by the time of their first call."""
     often = Counter(bar.lane for bar in bars if bar.lane != MODEL)
-    own = {lane for lane, _ in often.most_common(LANES if len(often) <= LANES else LANES - 1)}
+    open_ends = {bar.lane for bar in bars if CLASSES.get(bar.kind) in ("turned", "cutoff")}
+    first = sorted(often, key=lambda lane: (lane not in open_ends, -often[lane]))
+    own = set(first[: LANES if len(often) <= LANES else LANES - 1])
     rows: dict[str, list[Bar]] = {}
     for bar in bars:
         lane = bar.lane if bar.lane == MODEL or bar.lane in own else _OTHERS
