@@ -234,6 +234,14 @@ def test_the_limit_that_ended_it_is_granted_anew_and_no_other(reason: str) -> No
     assert left == {**dict.fromkeys(FIELDS.values(), 2), FIELDS[reason]: 20}
 
 
+def test_an_endless_limit_is_none() -> None:
+    endless = Limits(seconds=float("inf"), money=float("inf"))
+    left = left_of(endless, "time", money=1.0)
+    assert (left.seconds, left.money, left.max_turns) == (None, None, 20)
+    before = continuation(given=by_name(endless))
+    assert decoded(encoded(before)) == before
+
+
 def test_what_is_raised_is_in_all_and_what_is_used_up_with_it_is_granted() -> None:
     raised = msgspec.structs.replace(LIMITS, max_turns=30, money=2.5, calls_per_tool={"look": 6})
     left = left_of(LIMITS, "turns", raised, max_turns=0, max_calls=0, money=0.5, **{"calls:look": 0})

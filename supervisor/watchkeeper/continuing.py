@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import math
 import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -123,9 +124,10 @@ def code_of(agent: Agent) -> str:
 
 
 def by_name(limits: Limits) -> dict[str, float | None]:
-    """Limits by field; those of single tools as ``calls:NAME``."""
+    """Limits by field; those of single tools as ``calls:NAME``. An endless one is none."""
     found: dict[str, float | None] = {name: getattr(limits, name) for name in FIELDS.values()}
-    return found | {f"calls:{tool}": limit for tool, limit in limits.calls_per_tool.items()}
+    found |= {f"calls:{tool}": limit for tool, limit in limits.calls_per_tool.items()}
+    return {name: None if limit == math.inf else limit for name, limit in found.items()}
 
 
 def limits_left(before: Continuation, given: Limits) -> Limits:

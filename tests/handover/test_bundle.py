@@ -64,6 +64,19 @@ async def test_nothing_is_overwritten(name: str, tmp_path: Path) -> None:
     assert (tmp_path / name).read_text() == "mine"
 
 
+async def test_where_writing_fails_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, bundle = await ended(scripted(say("Done.")))
+
+    def full(self: Bundle) -> Any:
+        yield b"{}\n"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Bundle, "lines", full)
+    with pytest.raises(OSError, match="No space left"):
+        bundle.write(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_a_folder_that_is_there_is_used(tmp_path: Path) -> None:
     _, bundle = await ended(scripted(say("Done.")))
     (tmp_path / "other.txt").write_text("stays")

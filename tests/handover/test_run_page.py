@@ -18,7 +18,7 @@ from watchkeeper.handover.page import page
 from watchkeeper.handover.picture import BARS, Bar, Draft, Mark, Picture
 from watchkeeper.handover.report import report_of
 from watchkeeper.handover.words import Words
-from watchkeeper.messages import Blocked, Finding, FindingMade, Nudged, Paused, Stopped, UserMessage, Verdict
+from watchkeeper.messages import Blocked, Finding, FindingMade, Nudged, Paused, RunEnding, Stopped, UserMessage, Verdict
 
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "div", "b", "span", "footer"),
@@ -204,6 +204,15 @@ def test_what_is_kept_is_the_end() -> None:
     assert (len(picture.bars), picture.lost) == (BARS, BARS)
     assert picture.began == picture.bars[0].began
     assert picture.ended == log.events[-1].t
+
+
+@pytest.mark.parametrize(("status", "marked"), [("completed", []), ("stopped", ["stop"]), ("handed_over", ["stop"])])
+def test_an_end_that_is_no_answer_is_marked(status: Any, marked: list[str]) -> None:
+    log = Log()
+    log.add(RunEnding, status=status, reason="turns")
+    draft = Draft()
+    draft.observe(log.events[0])
+    assert [mark.kind for mark in draft.picture().marks] == marked
 
 
 @pytest.mark.parametrize("kind", ["block", "pause"])

@@ -173,6 +173,17 @@ def test_spend_says_what_is_limited_what_was_used_and_what_nobody_knows() -> Non
     assert words.amount("money", 0.1234, 2) == "0.1234, and what 2 requests cost, which is unknown"
 
 
+def test_what_is_no_number_is_no_limit() -> None:
+    endless = float("inf")
+    lines = report_of(Log().outcome(spent={"pages": endless}), [], limits={"turns": endless, "tokens": 5}).spend
+    assert [(line.name, line.spent, line.limit) for line in lines] == [("tokens", 0, 5), ("seconds", 5.0, None)]
+
+
+@pytest.mark.parametrize(("at", "said"), [(0.0, ""), (1.8e9, "2027-01-15 08:00 UTC"), (1e300, ""), (float("nan"), "")])
+def test_when_it_began_is_said_if_that_can_be(at: float, said: str) -> None:
+    assert Words().moment(at) == said
+
+
 FINDING = Finding(detector="equal", pattern="equal call, equal result", count=8, tool="look", onset_call=1)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,16 +76,23 @@ class Bundle:
         """Write ``report.md``, ``report.html``, ``events.jsonl`` and ``continue.token`` into a folder, which is made if
         it is not there, for the eyes of its owner only; the folder.
 
-        Raises ``FileExistsError`` if one of them is there already, and ``OSError`` where writing fails.
+        Raises ``FileExistsError`` if one of them is there already, and ``OSError`` where writing fails; then none of
+        them is left behind.
         """
         place = Path(folder)
         check_free(place)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(place / MARKDOWN_FILE, [self.markdown().encode("utf-8", "replace")])
-        _write(place / PAGE_FILE, [self.html().encode("utf-8", "replace")])
-        _write(place / EVENTS_FILE, self.lines())
-        _write(place / TOKEN_FILE, [self.token.encode(), b"\n"])
+        with contextlib.ExitStack() as undo:
+            for name, parts in self._files():
+                _write(place / name, parts, undo)
+            undo.pop_all()
         return place
+
+    def _files(self) -> Iterator[tuple[str, Iterable[bytes]]]:
+        yield MARKDOWN_FILE, [self.markdown().encode("utf-8", "replace")]
+        yield PAGE_FILE, [self.html().encode("utf-8", "replace")]
+        yield EVENTS_FILE, self.lines()
+        yield TOKEN_FILE, [self.token.encode(), b"\n"]
 
     def __repr__(self) -> str:
         return f"<Bundle of run {self.report.run}: {self.report.outcome.status}>"
@@ -97,7 +105,9 @@ def check_free(folder: Path) -> None:
             raise FileExistsError(f"{folder / name} is there already; name another folder")
 
 
-def _write(path: Path, parts: Iterator[bytes] | list[bytes]) -> None:
+def _write(path: Path, parts: Iterable[bytes], undo: contextlib.ExitStack) -> None:
+    """A new file, which ``undo`` takes away again."""
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    undo.callback(path.unlink, missing_ok=True)
     with os.fdopen(opened, "wb") as file:
         file.writelines(parts)

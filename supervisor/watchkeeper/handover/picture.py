@@ -22,6 +22,7 @@ from ..messages import (
     Overrun,
     Paused,
     Reminded,
+    RunEnding,
     Stopped,
     UserMessage,
 )
@@ -90,6 +91,7 @@ class Draft:
             Stopped: lambda event: self._mark(event, "stop", event.verdict.finding.pattern),
             Overrun: lambda event: self._mark(event, "stop", f"overrun of {event.dimension}"),
             CancelRequested: lambda event: self._mark(event, "stop", event.reason),
+            RunEnding: self._ending,
         }
 
     def observe(self, event: Event) -> None:
@@ -138,6 +140,10 @@ class Draft:
         if event.verdict is not None:
             self._told_for = event.cause
         self._mark(event, "pause", event.reason)
+
+    def _ending(self, event: RunEnding) -> None:
+        if event.status != "completed":
+            self._mark(event, "stop", f"{event.status}: {event.reason}")
 
     def _add(self, bar: Bar) -> None:
         self._made += 1

@@ -5,6 +5,7 @@ What a model or a tool has said is cut in it and otherwise as it was: who shows 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -166,9 +167,14 @@ def _spend(outcome: Outcome, limits: Mapping[str, float | None]) -> Iterator[Lin
     spent: dict[str, float] = {"seconds": outcome.seconds, "working_seconds": outcome.working_seconds, **outcome.spent}
     names = (*DIMENSIONS, "seconds", "working_seconds", *limits, *spent, *outcome.unknown)
     for name in list(dict.fromkeys(names))[: 2 * LISTED]:
-        amount, limit, unknown = spent.get(name, 0.0), limits.get(name), outcome.unknown.get(name, 0)
+        amount, limit = _finite(spent.get(name)) or 0.0, _finite(limits.get(name))
+        unknown = outcome.unknown.get(name, 0)
         if amount or limit is not None or unknown:
             yield Line(name=name, spent=amount, limit=limit, unknown=unknown)
+
+
+def _finite(amount: float | None) -> float | None:
+    return amount if amount is not None and math.isfinite(amount) else None
 
 
 def _without_bulk(outcome: Outcome) -> Outcome:

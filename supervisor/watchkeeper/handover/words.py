@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 
 from ..cli.printable import count, duration, one_line
 from ..cli.timeline import explanation
@@ -88,7 +89,7 @@ class Words:
         "nudge": "a word to the model",
         "block": "a call is blocked",
         "pause": "paused",
-        "stop": "the end is asked for",
+        "stop": "it is to end",
     }
     footer = (
         "Made by watchkeeper. Long texts are cut; positions of calls count from 0. What is secret was cut out before."
@@ -104,9 +105,18 @@ class Words:
             f"run {report.run}",
             report.agent and f"agent {report.agent}",
             report.model and f"model {report.model}",
+            report.profile and f"profile {report.profile}",
+            self.moment(report.began),
             f"{count(outcome.turns, 'turn')}, {count(report.calls, 'call')}, {duration(outcome.seconds)}",
         ]
         return " · ".join(one_line(part, 120) for part in parts if part)
+
+    def moment(self, at: float) -> str:
+        """A time in UTC, to the minute; empty for what is none."""
+        try:
+            return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC" if at > 0 else ""
+        except (ValueError, OverflowError, OSError):
+            return ""
 
     def begins_late(self, report: Report) -> str:
         """Where the log does not begin with the run; empty where it does."""
