@@ -39,7 +39,14 @@ code.command { display: block; margin: 2px 0; }
 .step h3 { margin-bottom: 6px; }
 .alarm { border-left: 4px solid var(--stop); }
 .plain td, .plain th { border-top: 1px solid var(--line); padding-top: 6px; padding-bottom: 6px; }
-.plain thead th { border-top: 0; }
+.plain thead th { border-top: 0; vertical-align: bottom; }
+.plain td:first-child { min-width: 6em; }
+@media (max-width: 560px) {
+  .plain td, .plain th { padding-right: 6px; font-size: .74rem; }
+  .plain td:first-child { min-width: 4.6em; }
+  .plain td:last-child, .plain th:last-child { padding-right: 0; }
+  .plain .num { white-space: normal; }
+}
 """
 
 

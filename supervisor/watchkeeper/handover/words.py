@@ -65,7 +65,7 @@ class Words:
     tools = "Calls by tool"
     picture = "When it happened"
     calls = "The calls, one by one"
-    calls_note = "In their order, from 0; what was done about them stands below."
+    calls_note = "In their order; positions count from 0."
     steps = "Turn by turn"
     evidence = "Evidence: the calls that found something"
     evidence_none = "No call has found anything that an answer could rest on."
