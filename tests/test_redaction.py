@@ -156,9 +156,9 @@ def test_it_is_idempotent_and_its_own_mark_is_no_secret() -> None:
 def test_long_texts_take_time_in_proportion() -> None:
     for begins in {pattern.begins for pattern in PATTERNS} | {"eyJ.", "?key=", "&secret=", "://a:", "sk-", "Bearer a"}:
         text = begins * (200_000 // len(begins))
-        began = time.perf_counter()
+        began = time.thread_time()
         BY_PATTERN.text(text)
-        assert time.perf_counter() - began < 2
+        assert time.thread_time() - began < 2
 
 
 # -- whole messages ---------------------------------------------------------------------------------------------------
@@ -191,6 +191,15 @@ def test_what_holds_none_is_given_back_as_it_is() -> None:
         {"a": ("b" * 30, 1.5, None, True)},
     ):
         assert BY_PATTERN.anything(value) is value
+
+
+def test_one_look_for_several_texts() -> None:
+    """What is clear holds no secret in any part; what holds one in any part is not."""
+    both = Redaction([SECRET])
+    for secret in (SECRET, *KEYS.values()):
+        assert not both.clear(f"a\n{secret}\nb")
+    assert both.clear("a\nb")
+    assert NOTHING_SECRET.clear(SECRET)
 
 
 def test_one_that_knows_nothing_cuts_out_nothing() -> None:
@@ -229,7 +238,8 @@ def test_a_stream_gives_what_the_whole_gives_in_whatever_pieces(parts: list[str]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
     stream = Stream(ALL)
     pieces = [stream.feed(text[a:b]) for a, b in pairwise([0, *cuts, len(text)])]
-    assert "".join([*pieces, stream.rest()]) == ALL.text(text)
+    assert "".join([*pieces, stream.rest()]) == ALL.ended(text)
+    assert stream.touched or ALL.text(text) == text
 
 
 def test_one_character_at_a_time() -> None:
@@ -251,6 +261,29 @@ def test_what_is_held_back_is_bounded() -> None:
     assert KEPT < HELD
 
 
+@pytest.mark.parametrize("n", range(6, len("correct-horse")))
+def test_a_text_that_ends_in_the_middle_of_a_value(n: int) -> None:
+    """Half of it is no ordinary word any more; where a text was cut off, less will do."""
+    text = "it is " + "correct-horse"[:n]
+    assert ALL.ended(text, cut=True) == f"it is {MARK}"
+    assert ALL.ended(text) == f"it is {MARK}"
+    assert ALL.ended("it is c", cut=True) == "it is c"
+    half = Redaction(["a-value-of-some-length"], patterns=())
+    assert half.ended("a-value") == "a-value"
+    assert half.ended("a-value", cut=True) == MARK
+    for cut in (False, True):
+        stream = Stream(ALL)
+        assert "".join([*map(stream.feed, text), stream.rest(cut)]) == f"it is {MARK}"
+        assert stream.touched
+
+
+def test_more_than_is_held_back_is_not_taken_for_clean() -> None:
+    stream = Stream(BY_PATTERN)
+    for _ in range(30):
+        stream.feed("-----BEGIN PRIVATE KEY-----\n" + "x" * 300)
+    assert stream.touched
+
+
 def test_each_pattern_begins_with_what_it_says() -> None:
     """Else it would never be looked for."""
     examples = [*KEYS.values(), "Bearer abc.def-123.ghi_456", "authorization: basic dXNlcjpwYXNz", "x://u:pass@h"]
@@ -261,3 +294,4 @@ def test_each_pattern_begins_with_what_it_says() -> None:
         matches = [found[0] for text in examples if (found := pattern.regex.search(text))]
         assert matches, pattern.begins
         assert all(text.startswith(pattern.begins) for text in matches)
+        assert all(pattern.sign in text for text in matches)

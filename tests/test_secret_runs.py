@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from support import facts, of, scripted, supervised
-from watchkeeper import Agent, Call, Message, ToolError, encode_event, tool
-from watchkeeper.messages import CallEnded, CallStarted, ModelReplied
+from watchkeeper import Agent, Call, Effect, Message, ToolError, ToolOutput, encode_event, tool
+from watchkeeper.messages import CallEnded, CallStarted, ModelReplied, ModelStreamed
 from watchkeeper.model import CallDelta, Finished, ModelError, Request, TextDelta
 from watchkeeper.redaction import MARK, Redaction
 from watchkeeper.testing import call, say
@@ -40,6 +40,7 @@ class Recording:
 async def everything(agent: Agent, task: str, **settings: Any) -> tuple[str, Any, list[Any]]:
     """All that can be seen of a run, as one text; the outcome; the facts."""
     deltas: list[str] = []
+    names: list[str] = []
     snapshots: list[str] = []
     async with supervised(keep=100_000, redaction=REDACTION) as supervisor:
         run = await supervisor.start(agent, task, **settings)
@@ -47,6 +48,7 @@ async def everything(agent: Agent, task: str, **settings: Any) -> tuple[str, Any
         async def follow() -> None:
             async for delta in run.deltas():
                 deltas.append(delta.text if isinstance(delta, TextDelta) else delta.arguments)
+                names.append(repr(delta))
                 snapshots.append(json.dumps(run.snapshot(), default=str))
 
         async with anyio.create_task_group() as tasks:
@@ -55,6 +57,7 @@ async def everything(agent: Agent, task: str, **settings: Any) -> tuple[str, Any
         events = await facts(run)
         snapshots.append(json.dumps(run.snapshot(), default=str))
     seen = [*(encode_event(event).decode() for event in events), "".join(deltas), *snapshots, repr(outcome), repr(run)]
+    seen += names
     return "\n".join(seen), outcome, events
 
 
@@ -202,3 +205,110 @@ async def test_a_model_that_names_its_secrets() -> None:
     model.secrets = ("key-of-the-model",)
     _, outcome, _ = await everything(Agent(model, []), "x")
     assert outcome.answer == f"my key is {MARK}"
+
+
+class Cut:
+    """Streams a text and arguments that end in the middle of a secret."""
+
+    name = "cut"
+
+    def __init__(self, part: str, finish: str | None, size: int) -> None:
+        self._part, self._finish, self._size = part, finish, size
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Any]:
+        yield self._chunks()
+
+    async def _chunks(self) -> AsyncIterator[Any]:
+        for text, make in (
+            (f"It is {self._part}", TextDelta),
+            (f"So {self._part}", lambda piece: TextDelta(piece, "reasoning")),
+            (f'{{"what": "{self._part}', lambda piece: CallDelta(0, arguments=piece)),
+        ):
+            for n in range(0, len(text), self._size):
+                yield make(text[n : n + self._size])
+        if self._finish is not None:
+            yield Finished(self._finish)
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", None])
+@pytest.mark.parametrize("size", [1, 5, 400])
+async def test_a_stream_that_ends_in_the_middle_of_a_secret(finish: str | None, size: int) -> None:
+    part = SECRET[:-4]
+    seen, _, events = await everything(Agent(Cut(part, finish, size), []), "x")
+    assert part not in seen
+    assert SECRET[:9] not in seen
+    streamed = "".join(event.text for event in of(events, ModelStreamed) if event.channel == "content")
+    assert streamed.startswith(f"It is {MARK}")  # what was held back is told at the end
+
+
+@pytest.mark.parametrize("size", [1, 5, 400])
+async def test_a_stream_that_breaks_in_the_middle_of_a_secret(size: int) -> None:
+    class Breaking(Cut):
+        async def _chunks(self) -> AsyncIterator[Any]:
+            async for chunk in super()._chunks():
+                yield chunk
+            raise ModelError("bad_request", f"cut off at {SECRET}")
+
+    seen, outcome, _ = await everything(Agent(Breaking(SECRET[:-4], None, size), []), "x")
+    assert outcome.status == "failed"
+    assert SECRET[:9] not in seen
+
+
+async def test_in_names_and_ids_of_calls_and_where_they_are_cut() -> None:
+    """A name that is too long, arguments that do not fit, an id, a finish reason: cut after they were redacted."""
+
+    class Odd(Trickling):
+        async def _chunks(self, turn: int) -> AsyncIterator[Any]:
+            if turn > 1:
+                yield TextDelta("Done.")
+                yield Finished("stop")
+                return
+            yield CallDelta(0, f"id-{SECRET}", "take", json.dumps({"what": 1, SECRET: "x" * 790 + SECRET}))
+            yield CallDelta(1, "c1", SECRET[:5])
+            yield CallDelta(1, tool=SECRET[5:], arguments="{}")
+            yield CallDelta(2, "c2", "n" * 75 + SECRET, "{}")
+            yield CallDelta(3, "c3", "n" * 195 + SECRET, '{"a": "' + "y" * 1990 + SECRET + '"}')
+            yield CallDelta(4, "c4", "take", '{"what": "' + SECRET)
+            yield Finished("tool_calls")
+
+    @tool
+    async def take(what: str) -> str:
+        return what
+
+    seen, outcome, events = await everything(Agent(Odd(1), [take]), "x")
+    assert outcome.status == "completed"
+    assert SECRET[:9] not in seen
+    ends = sorted(of(events, CallEnded), key=lambda event: event.slot)
+    assert [event.result.error for event in ends] == ["bad_arguments", *["unknown_tool"] * 3, "bad_arguments"]
+    assert MARK in ends[0].result.content
+    assert f"no tool named '{MARK}'" in ends[1].result.content
+
+
+async def test_in_names_of_errors_resources_and_reasons() -> None:
+    @tool(effect=lambda n: Effect(reads=(f"shared:{SECRET}",)))
+    async def fail(n: int) -> str:
+        raise type(f"E{SECRET}", (Exception,), {})("x")
+
+    @tool
+    async def declare() -> ToolOutput:
+        return ToolOutput("x", error=f"code {SECRET}")
+
+    model = scripted(call(("fail", {"n": 1}), ("declare", {})), say("Done."))
+    agent = Agent(model, [fail, declare])
+    seen, outcome, _ = await everything(agent, "x")
+    assert outcome.status == "completed"
+    assert SECRET not in seen
+
+    class Waiting(Recording):
+        @asynccontextmanager
+        async def stream(self, request: Request) -> AsyncIterator[Any]:
+            run.cancel(f"because of {SECRET}")
+            await anyio.sleep_forever()
+            yield
+
+    async with supervised(redaction=REDACTION) as supervisor:
+        run = await supervisor.start(Agent(Waiting(), []), "x")
+        outcome = await run.wait()
+        assert outcome.reason == f"because of {MARK}"
+        assert SECRET not in repr(outcome) + repr(await facts(run))

@@ -10,10 +10,11 @@ import msgspec
 from . import arguments
 from .budget import Budget, Hold, Short
 from .fingerprint import call_key, loop_key
+from .fitting import Problem
 from .guards.guard import Ask, CallGuard, Proposal, Refuse, Reuse, Wait
 from .messages import Call, Kind, Result
 from .naming import resolve
-from .redaction import NOTHING_SECRET, Redaction
+from .redaction import HELD, NOTHING_SECRET, Redaction
 from .tools import WRITES, Effect, Tool
 from .wording import Told, Wording
 
@@ -21,13 +22,18 @@ if TYPE_CHECKING:
     from .locks import Grip
     from .threads import Job
 
+SHOWN_ARGUMENTS = 2000
+"""Characters of the canonical arguments in a ``CallEnded``."""
+LOOKED_THROUGH = SHOWN_ARGUMENTS + HELD
+"""Characters of them that are redacted before they are cut."""
+
 
 class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
     __slots__ = (
         "arguments", "coroutine", "deadline", "dependents", "grip", "hold", "job", "lost", "not_before", "repaired",
-        "settled", "sharers", "started", "waits",
+        "settled", "sharers", "shown", "started", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -40,9 +46,12 @@ class Slot(Proposal):
         turn: int,
         t: float,
         identity: str = "",
+        shown: str = "",
     ) -> None:
         super().__init__(call.id, tool, parsed.values, key, effect, turn, call.slot, t, identity)
         self.arguments = parsed.canonical
+        self.shown = shown
+        """The beginning of the canonical arguments, without secrets."""
         self.repaired = parsed.repaired
         self.not_before = 0.0
         self.started: float | None = None
@@ -94,27 +103,35 @@ class Admission:
         self._writers_alone = writers_alone
         self._redaction = redaction
 
-    def consider(self, call: Call, turn: int, t: float, *, tools_off: bool) -> tuple[Slot | None, Result | None]:
+    def consider(
+        self, call: Call, turn: int, t: float, *, tools_off: bool, shown: Call | None = None
+    ) -> tuple[Slot | None, Result | None]:
         """The call as a slot, its result if it is not to run, or both. Never raises, whatever guards and tools do.
 
-        A slot without a result is admitted: its call is counted in the budget, and its cost is held.
+        A slot without a result is admitted: its call is counted in the budget, and its cost is held. ``shown``: the
+        call without secrets, if it has any.
         """
+        shown = shown or call
         if tools_off:
-            return None, _result(call, call.tool[:80], "refused", self._wording.tools_off(call.tool[:80]), "tools_off")
+            name = shown.tool[:80]
+            return None, _result(call, name, "refused", self._wording.tools_off(name), "tools_off")
         tool = resolve(call.tool, self._tools)
         if tool is None:
-            told = self._wording.unknown_tool(call.tool, self._tools.keys())
-            return None, _result(call, call.tool[:80], "refused", told, "unknown_tool")
+            told = self._wording.unknown_tool(shown.tool, self._tools.keys())
+            return None, _result(call, shown.tool[:80], "refused", told, "unknown_tool")
         parsed = arguments.parse(tool, call.arguments)
         if isinstance(parsed, arguments.BadArguments):
-            told = self._wording.bad_arguments(tool.name, parsed, _parameters(tool))
+            told = self._wording.bad_arguments(tool.name, _shown(parsed, tool, call, shown), _parameters(tool))
             return None, _result(call, tool.name, "refused", told, "bad_arguments", by="arguments")
         identity = key = call_key(tool.name, parsed.canonical)
         if tool.loop_key is not None:
             key = loop_key(tool, parsed.values, key)
-        key = self._redaction.text(key)  # as the log has it: what is blocked is compared with that
+        begin = parsed.canonical[:LOOKED_THROUGH].decode("utf-8", "replace")
+        clean = self._redaction.text(begin)
+        if clean is not begin or key is not identity:
+            key = self._redaction.text(key)  # as the log has it: what is blocked is compared with that
         effect = tool.effect_of(parsed.values)
-        slot = Slot(call, tool, parsed, key, effect, turn, t, identity)
+        slot = Slot(call, tool, parsed, key, effect, turn, t, identity, clean[:SHOWN_ARGUMENTS])
         result = self._ask_guards(call, slot)
         if self._writers_alone and effect.writes:
             slot.effect = WRITES
@@ -189,6 +206,16 @@ class Admission:
 
 def _result(call: Call, tool: str, kind: Kind, told: Told, error: str, by: str | None = None) -> Result:
     return Result(call.id, tool, kind, told.text, error=error, by=by or error)
+
+
+def _shown(bad: arguments.BadArguments, tool: Tool, call: Call, shown: Call) -> arguments.BadArguments:
+    """What is wrong with arguments, as far as it may be said: of those without secrets."""
+    if shown.arguments == call.arguments:
+        return bad
+    again = arguments.parse(tool, shown.arguments)
+    if isinstance(again, arguments.BadArguments):
+        return again
+    return arguments.BadArguments((Problem("", "they do not fit"),), shown.arguments[: arguments.MAX_ECHO])
 
 
 def _parameters(tool: Tool) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import anyio
-import msgspec
 
 from .detect.chant import FINISH, Chant, Chanting
 from .history import unique
@@ -23,7 +21,7 @@ from .messages import (
     Usage,
 )
 from .model import CallDelta, Chunk, Finished, Model, ModelError, Reply, Request, TextDelta, Timeouts, UsageReported
-from .redaction import Stream
+from .redaction import HELD, Stream
 
 if TYPE_CHECKING:
     from .log import Log
@@ -60,6 +58,8 @@ class Assembly:
         self._deltas = deltas
         self._text: dict[Channel, list[str]] = {"content": [], "reasoning": []}
         self._calls: dict[int, _Call] = {}
+        self._unnamed: dict[int, _Call] = {}
+        """Calls that viewers do not know of yet: not before the name is whole, which it is when the arguments begin."""
         self._safe: dict[tuple[Channel, int], Stream] = {}
         self._pending: dict[Channel, list[str]] = {}
         self._pending_size = 0
@@ -85,18 +85,19 @@ class Assembly:
         elif isinstance(chunk, CallDelta):
             made = self._calls.get(chunk.index)
             if made is None:
-                made = self._calls[chunk.index] = _Call()
+                made = self._calls[chunk.index] = self._unnamed[chunk.index] = _Call()
             made.id = made.id or chunk.id
             if chunk.tool:
-                made.tool = (made.tool + chunk.tool)[:MAX_NAME]
+                made.tool = (made.tool + chunk.tool)[: MAX_NAME + HELD]
                 self.size += len(chunk.tool)
-            safe = ""
             if chunk.arguments:
                 made.parts.append(chunk.arguments)
                 self._hear("arguments", chunk.arguments, chunk.index)
                 safe = self._stream("arguments", chunk.arguments, chunk.index)
-            if safe or chunk.id or chunk.tool:
-                self._deltas(msgspec.structs.replace(chunk, arguments=safe))
+                if chunk.index in self._unnamed:
+                    self._name(chunk.index, safe)
+                elif safe:
+                    self._deltas(CallDelta(chunk.index, arguments=safe))
             if len(self._calls) > MAX_CALLS:
                 raise ModelError("bad_request", f"the reply holds more than {MAX_CALLS} calls")
         elif isinstance(chunk, Finished):
@@ -107,6 +108,11 @@ class Assembly:
             raise ModelError("unknown", f"the model yielded {type(chunk).__name__}, which is not a chunk")
         if self.size > MAX_REPLY:
             raise ModelError("bad_request", f"the reply is longer than {MAX_REPLY} characters; its stream was cut")
+
+    def _name(self, index: int, arguments: str = "") -> None:
+        made, redaction = self._unnamed.pop(index), self._log.redaction
+        known = made.id if made.id is not None and redaction.clear(made.id) else None
+        self._deltas(CallDelta(index, known, redaction.within(made.tool, MAX_NAME), arguments))
 
     def _hear(self, channel: Channel, text: str, index: int = 0) -> None:
         """Listen, and say once a reply what was heard."""
@@ -144,15 +150,23 @@ class Assembly:
 
     def flush(self) -> None:
         for channel, parts in self._pending.items():
-            self._log.append(ModelStreamed, channel=channel, text="".join(parts))
+            self._log.append_clean(ModelStreamed, channel=channel, text="".join(parts))
         self._pending.clear()
         self._pending_size = 0
         self._flushed = self._log.seams.clock()
 
+    @property
+    def _cut(self) -> bool:
+        """The reply ends in the middle of something."""
+        return self.finish in ("", "length", FINISH) or self.chanting is not None
+
     def end(self) -> None:
-        """The text is at its end: what was held back may be seen."""
+        """The text is at its end, be it in the middle of a secret: what was held back may be seen, redacted."""
+        for index in list(self._unnamed):
+            self._name(index)
         for (channel, index), stream in self._safe.items():
-            if rest := stream.rest():
+            if stream.held:
+                rest = stream.rest(self._cut)
                 self._put_aside(channel, rest)
                 arguments = channel == "arguments"
                 self._deltas(CallDelta(index, arguments=rest) if arguments else TextDelta(rest, channel))
@@ -173,7 +187,8 @@ class Assembly:
         """
         self.finish = FINISH
         if found.channel in self._text:
-            self._text[found.channel] = ["".join(self._text[found.channel])[: found.keep]]
+            whole = self._redacted(found.channel, 0, "".join(self._text[found.channel]))
+            self._text[found.channel] = [whole[: found.keep]]
         broken = {found.index} if found.channel == "arguments" else set()
         self._calls = {
             index: made for index, made in self._calls.items() if index not in broken and _is_whole("".join(made.parts))
@@ -182,19 +197,44 @@ class Assembly:
             self.usage = Usage(input_tokens, min(self.size, output_tokens), estimated=True)
 
     def reply(self) -> Reply:
-        calls = []
-        numbers = itertools.count(len(self._taken) + 1)
-        for slot, index in enumerate(sorted(self._calls), 1):
-            made = self._calls[index]
-            fresh = unique(made.id, self._taken, next(numbers))
-            self._taken.add(fresh)
-            calls.append(Call(fresh, made.tool, "".join(made.parts), slot))
+        calls, shown = self._made()
         return Reply(
-            text="".join(self._text["content"]),
-            calls=tuple(calls),
-            finish=self.finish or ("tool_calls" if calls else "stop"),
-            reasoning="".join(self._text["reasoning"]),
+            text=self._redacted("content", 0, "".join(self._text["content"])),
+            calls=calls,
+            shown=shown,
+            finish=self._log.redaction.text(self.finish) or ("tool_calls" if calls else "stop"),
+            reasoning=self._redacted("reasoning", 0, "".join(self._text["reasoning"])),
             usage=self.usage,
+        )
+
+    def _redacted(self, channel: Channel, index: int, text: str) -> str:
+        """A whole text. It was looked through as it came in; only where something was cut out it is once more."""
+        stream = self._safe.get((channel, index))
+        return text if stream is None or not stream.touched else self._log.redaction.ended(text, self._cut)
+
+    def _made(self) -> tuple[tuple[Call, ...], tuple[Call, ...]]:
+        """The calls as they are to be run, and as they may be shown. An id that holds a secret is replaced in both."""
+        redaction, taken = self._log.redaction, self._taken
+        indices = sorted(self._calls)
+        written = [self._calls[index] for index in indices]
+        ids = [made.id or "" for made in written]
+        clear = redaction.clear("\n".join([*ids, *{made.tool for made in written}]))
+        calls: list[Call] = []
+        for made, wanted in zip(written, ids, strict=True):
+            fresh = unique(wanted if clear or redaction.clear(wanted) else None, taken, len(taken) + 1)
+            taken.add(fresh)
+            calls.append(Call(fresh, made.tool[:MAX_NAME], "".join(made.parts), len(calls) + 1))
+        whole = tuple(calls)
+        if clear and not any(stream.touched for stream in self._safe.values()):
+            return whole, whole
+        return whole, tuple(
+            Call(
+                call.id,
+                redaction.within(self._calls[index].tool, MAX_NAME),
+                self._redacted("arguments", index, call.arguments),
+                call.slot,
+            )
+            for index, call in zip(indices, whole, strict=True)
         )
 
 

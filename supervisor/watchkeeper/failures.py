@@ -42,7 +42,7 @@ def describe(
         return "tool_error", short(failure, redaction), failure.hint or hint
     if isinstance(failure, Transient):
         return "transient", short(failure, redaction), hint
-    return type(failure).__name__, short(failure, redaction), hint
+    return redaction.text(type(failure).__name__), short(failure, redaction), hint
 
 
 def short(failure: BaseException, redaction: Redaction = NOTHING_SECRET) -> str:

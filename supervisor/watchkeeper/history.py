@@ -10,8 +10,12 @@ from .messages import Call, CallEnded, Event, Message, ModelReplied, Nudged, Pus
 
 MARK = "[watchkeeper]"
 """Begins every message of ours to the model, so that neither it nor a reader takes it for the user's."""
+UNMARKED = "watchkeeper"
+"""What becomes of it in the output of a tool."""
 
 OPEN = "This call has no result: the run ended before it was dealt with. Whether it had an effect is not known."
+OF_TOOLS = ("finished", "failed")
+"""Results that a tool has written; by a guard or a cause or of another kind they are a word of ours."""
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -24,13 +28,14 @@ class History:
 
     def __init__(self, earlier: Iterable[Message] = (), label: Callable[[str], str] | None = None) -> None:
         self._label = label
+        self._labels: dict[str, str] = {}
+        """By tool; the label is asked for once."""
         self._messages: list[Message] = repaired(earlier)
+        self._view = [self._marked(message) if message.role == "tool" else message for message in self._messages]
         self._open: dict[str, int] = {}
         """The place of the answer of each call that has no result yet."""
-        self.characters = sum(map(_size, self._messages))
+        self.characters = sum(map(_size, self._view))
         """Length of all of it, for an estimate of its tokens."""
-        self._ours: set[str] = set()
-        """Calls whose result is not the output of a tool but a word of ours."""
         self.ids: set[str] = {call.id for message in self._messages for call in message.calls}
         self.folds: dict[type[Event], Callable[[Any], None]] = {
             CallEnded: self._ended,
@@ -47,17 +52,17 @@ class History:
 
     def view(self) -> tuple[Message, ...]:
         """The conversation as a model reads it: the output of tools is marked as such, and imitates no mark of ours."""
-        if self._label is None:
-            return self.messages()
-        return tuple(message if message.role != "tool" else self._marked(message) for message in self._messages)
+        return tuple(self._view)
 
     def _marked(self, message: Message) -> Message:
-        if message.call_id in self._ours or message.call_id in self._open:
+        if self._label is None:
             return message
-        assert self._label is not None
-        content = message.content.replace(MARK, MARK[1:-1])
-        label = self._label(message.tool or "")
-        return Message("tool", f"{label}\n{content}", call_id=message.call_id, tool=message.tool)
+        tool = message.tool or ""
+        label = self._labels.get(tool)
+        if label is None:
+            label = self._labels[tool] = self._label(tool) + "\n"
+        content = message.content if MARK not in message.content else message.content.replace(MARK, UNMARKED)
+        return Message("tool", label + content, (), message.call_id, tool)
 
     def open_calls(self) -> list[Call]:
         """Calls that have no result yet."""
@@ -87,19 +92,19 @@ class History:
     def _ended(self, event: CallEnded) -> None:
         result = event.result
         place = self._open.pop(result.call_id, None)
-        if result.by is not None or result.kind not in ("finished", "failed"):
-            self._ours.add(result.call_id)
-        elif self._label is not None:
-            self.characters += len(self._label(result.tool)) + 1
-        if place is not None:
-            open_ = self._messages[place]
-            message = Message("tool", result.content, call_id=result.call_id, tool=open_.tool)
-            self._messages[place] = message
-            self.characters += _size(message) - _size(open_)
+        if place is None:
+            return
+        message = Message("tool", result.content, (), result.call_id, self._messages[place].tool)
+        self._messages[place] = message
+        if result.by is None and result.kind in OF_TOOLS:
+            message = self._marked(message)
+        self._view[place] = message
+        self.characters += len(message.content) - len(OPEN)
 
     def _add(self, message: Message) -> None:
         self._messages.append(message)
-        self.characters += _size(message)
+        self._view.append(message)
+        self.characters += _size(message) if message.calls else len(message.content)
 
 
 def _sendable(call: Call) -> Call:

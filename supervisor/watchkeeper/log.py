@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -24,15 +23,10 @@ KEEP = 1000
 BACKLOG = 256
 """Facts after which a lazy reader is woken although nobody waits for it."""
 
-IDS = frozenset(("call_id", "held", "child"))
-"""Fields that hold ids of ours, or ids that every server checks: no secrets."""
+OURS = frozenset(("run", "parent", "context", "call_id", "held", "child"))
+"""Fields that hold names and ids of ours, or ids of calls, which are made without secrets."""
 
 E = TypeVar("E", bound=Event)
-
-
-@lru_cache(maxsize=128)
-def _texts_of(kind: type[Event]) -> tuple[str, ...]:
-    return tuple(name for name in texts_of(kind) if name not in IDS)
 
 
 class Fold(Protocol):
@@ -152,7 +146,6 @@ class Log:
         self.keep = keep
         self.seams = seams
         self.redaction = redaction
-        self._secret = not redaction.inert
         self._clock = seams.clock
         self.began = seams.clock()
         self._at = seams.wall()
@@ -181,14 +174,17 @@ class Log:
 
     def append(self, kind: type[E], *, slot: int = 0, **fields: Any) -> E:
         """Append a fact and return it. Raises ``RuntimeError`` after the end record: nothing comes after that."""
+        if not self.redaction.inert:
+            for name in fields.keys() & texts_of(kind):
+                if name not in OURS:
+                    fields[name] = self.redaction.anything(fields[name])
+        return self.append_clean(kind, slot=slot, **fields)
+
+    def append_clean(self, kind: type[E], *, slot: int = 0, **fields: Any) -> E:
+        """The same for a fact without a secret: its texts were redacted where they came in. For what each call and each
+        piece of a reply has."""
         if self.closed:
             raise RuntimeError(f"the log of run {self.run} has ended: {kind.__name__} comes too late")
-        if self._secret:
-            redacted, clean = self.redaction.anything, self.redaction.clean
-            for name in _texts_of(kind):
-                value = fields.get(name)
-                if value and not (type(value) is str and value in clean):
-                    fields[name] = redacted(value)
         self.n = n = self.n + 1
         self.last_t = t = self._clock() - self.began
         event = kind(

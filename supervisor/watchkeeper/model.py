@@ -53,10 +53,12 @@ Chunk = TextDelta | CallDelta | Finished | UsageReported
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A whole reply, put together from chunks."""
+    """A whole reply, put together from chunks. Without secrets, save in ``calls``: tools get what the model wrote."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
+    shown: tuple[Call, ...] = ()
+    """The calls as all others see them; the same ones if they hold no secret."""
     finish: str = "stop"
     reasoning: str = ""
     usage: Usage | None = None

@@ -42,11 +42,12 @@ def _render(value: Any, limit: int, redaction: Redaction) -> Rendered:
     otherwise; an outcome that the tool calls an error never is.
     """
     if type(value) is str and 0 < len(value) <= limit and value.isascii() and not value.isspace():
-        return Rendered(redaction.text(neutral(value)), True, None, 0)
+        return Rendered(redaction.text(value if value.isprintable() else neutral(value)), True, None, 0)
     error: str | None = None
     productive: bool | None = None
     if isinstance(value, ToolOutput):
-        productive, value, error = value.productive, value.content, value.error and str(value.error)
+        error = value.error and redaction.text(str(value.error))
+        productive, value = value.productive, value.content
     whole = text(value)
     if productive is None:
         productive = not _empty(value) and bool(whole) and not whole.isspace()

@@ -1,7 +1,8 @@
 """Secrets, cut out of every text before it reaches a model, the log, a delta or an outcome. Pure.
 
 By value: what is known to be secret, also as JSON, in a URL and in base64. By pattern: what looks like a key of a known
-kind; each pattern begins with a few fixed characters, so that a text without any of them costs next to nothing.
+kind; each pattern begins with a few fixed characters, and one look for all of these is all that a text without a secret
+costs. Each text is looked through once, where it comes in: a reply where it is put together, a result where it is made.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 from urllib.parse import quote, quote_plus
@@ -28,27 +29,22 @@ HELD = 8192
 """Characters of a stream that are held back at most while they may be part of a secret."""
 KEPT = 1024
 """Of these so many are still held back when there are more."""
-CLEAN = 2048
-"""Short texts without a secret that are known again: names, ids and words come again and again."""
-CLEAN_BELOW = 200
-"""Characters of these."""
-_SEEN = 4
-_SEEN_ABOVE = 1000
-"""Long texts that were just looked through are known again by identity."""
 _NAMES = re.compile(r"(?:^|_)(?:KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?)$", re.IGNORECASE)
 """Environment variables that hold a secret, by their names."""
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """``begins``: the fixed text with which every match begins. What the groups of ``regex`` match is kept."""
+    """``begins``: the fixed text with which every match begins. ``sign``: a fixed text in every match that is rare
+    elsewhere, by default the same; without it nothing is looked for. What the groups of ``regex`` match is kept."""
 
     begins: str
     regex: re.Pattern[str]
+    sign: str = ""
 
 
-def _pattern(begins: str, rest: str, before: str = "") -> Pattern:
+def _pattern(begins: str, rest: str, before: str = "", sign: str = "") -> Pattern:
     """``before``: what must stand before it, without being part of it."""
-    return Pattern(begins, re.compile(f"{before}{rest.format(re.escape(begins))}"))
+    return Pattern(begins, re.compile(f"{before}{rest.format(re.escape(begins))}"), sign)
 
 
 _NAMES_IN_QUERIES = (
@@ -60,23 +56,23 @@ _BEARER = r"({}\s+)(?=\S{{0,200}}\d)[A-Za-z0-9._~+/-]{{16,}}=*"
 _BASIC = r"({}\s+)(?=\S{{0,200}}[\d=])(?=\S{{0,200}}[A-Z])[A-Za-z0-9+/]{{12,}}=*"
 _WORD = r"\b"
 PATTERNS: tuple[Pattern, ...] = (
-    _pattern("sk-", r"{}(?=[\w-]{{0,200}}\d)[A-Za-z0-9_-]{{20,}}", _WORD),
+    _pattern("sk-", r"{}(?=[\w-]{{0,200}}\d)[A-Za-z0-9_-]{{20,}}", _WORD, sign="k-"),
     _pattern("gh", r"{}[pousr]_[A-Za-z0-9]{{30,}}"),
     _pattern("github_pat_", r"{}[A-Za-z0-9_]{{30,}}"),
     _pattern("glpat-", r"{}[A-Za-z0-9_-]{{20,}}"),
     _pattern("xox", r"{}[abeprs]-[A-Za-z0-9-]{{10,}}"),
     _pattern("AKIA", r"{}[0-9A-Z]{{16}}\b"),
     _pattern("AIza", r"{}[0-9A-Za-z_-]{{35}}"),
-    _pattern("hf_", r"{}[A-Za-z0-9]{{30,}}"),
-    _pattern("sk_live_", r"{}[A-Za-z0-9]{{16,}}"),
-    _pattern("rk_live_", r"{}[A-Za-z0-9]{{16,}}"),
-    _pattern("eyJ", r"{}[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]{{8,}}", r"(?<![\w-])"),
+    _pattern("hf_", r"{}[A-Za-z0-9]{{30,}}", sign="f_"),
+    _pattern("sk_live_", r"{}[A-Za-z0-9]{{16,}}", sign="k_live_"),
+    _pattern("rk_live_", r"{}[A-Za-z0-9]{{16,}}", sign="k_live_"),
+    _pattern("eyJ", r"{}[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]{{8,}}", r"(?<![\w-])", sign="yJ"),
     _pattern("-----BEGIN", r"{} [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
     _pattern("Bearer", _BEARER, _WORD),
     _pattern("bearer", _BEARER, _WORD),
     _pattern("Basic", _BASIC, _WORD),
     _pattern("basic", _BASIC, _WORD),
-    _pattern("://", r"({}[^/\s:@\"'<>]{{1,64}}:)[^/\s@\"'<>]{{3,}}(@)"),
+    _pattern("://", r"({}[^/\s:@\"'<>]{{1,64}}:)[^/\s@\"'<>]{{3,}}(@)", sign="//"),
     _pattern("?", _IN_QUERIES),
     _pattern("&", _IN_QUERIES),
     _pattern("?", _KEYS_IN_QUERIES),
@@ -112,16 +108,16 @@ class Redaction:
         self._known = frozenset(known)
         # Longest first: one may be part of another.
         self._values = sorted({form for value in known for form in _forms(value)}, key=lambda one: (-len(one), one))
-        self._shortest = min(map(len, self._values), default=0)
-        self._looks = tuple((pattern.begins, pattern.regex) for pattern in patterns)
+        self._patterns = tuple(patterns)
+        self._looks = tuple((pattern.begins, pattern.regex) for pattern in self._patterns)
         begins = [begins for begins, _ in self._looks]
-        self._begins = tuple(dict.fromkeys(begins))
-        self._pieces = frozenset(one[:n] for one in begins for n in range(1, len(one)))
+        signs = dict.fromkeys(pattern.sign or pattern.begins for pattern in self._patterns)
+        self._sign_in = re.compile("|".join(map(re.escape, signs)) or "(?!)").search
+        self._shortest = min((*map(len, self._values), SHORTEST if begins else sys.maxsize))
+        """Characters of a text below which there is nothing to look for."""
+        self._begin_in = re.compile("|".join(map(re.escape, dict.fromkeys(begins))) or "(?!)").search
+        self._pieces = tuple({one[:n] for one in begins for n in range(1, len(one))})
         """What a text ends in that may go on as the beginning of a match."""
-        self._longest = max(map(len, begins), default=0)
-        self.clean: set[str] = set()
-        """Short texts that were looked through and have no secret."""
-        self._seen: list[str] = []
 
     def __repr__(self) -> str:
         return f"<Redaction of {len(self._values)} values and {len(self._looks)} patterns>"
@@ -136,29 +132,34 @@ class Redaction:
         more = {value for value in values if len(value.strip()) >= LEAST} - self._known
         if self.inert or not more:
             return self
-        return Redaction(self._known | more, patterns=tuple(Pattern(begins, regex) for begins, regex in self._looks))
+        return Redaction(self._known | more, patterns=self._patterns)
+
+    def clear(self, text: str) -> bool:
+        """No sign of a secret is in it: then none is in it, nor in any part of it. A quick look at several at once."""
+        return self._sign_in(text) is None and not any(value in text for value in self._values)
 
     def text(self, text: str) -> str:
         """The text with ``[redacted]`` in the place of each secret."""
-        if text in self.clean:
+        length = len(text)
+        if length < self._shortest:
             return text
-        length, given = len(text), text
-        if length > _SEEN_ABOVE and any(text is one for one in self._seen):
-            return text
-        if self._values and length >= self._shortest:
-            for value in self._values:
-                if value in text:
-                    text = text.replace(value, MARK)
-        if length >= SHORTEST:
+        for value in self._values:
+            if value in text:
+                text = text.replace(value, MARK)
+        if length >= SHORTEST and self._sign_in(text) is not None:
             for begins, regex in self._looks:
                 if begins in text:
                     text = regex.sub(_marked, text)
-        if length > _SEEN_ABOVE:
-            self._seen = [*self._seen[1 - _SEEN :], text]
-        elif length < CLEAN_BELOW and text is given:
-            if len(self.clean) >= CLEAN:
-                self.clean.clear()
-            self.clean.add(text)
+        return text
+
+    def ended(self, text: str, cut: bool = False) -> str:
+        """A text that is at its end, redacted; ``[redacted]`` stands for a value that it ends in the middle of, too, if
+        half of it is there, or of a text that was ``cut`` off its first six characters."""
+        text = self.text(text)
+        for value in self._values:
+            for n in range(min(len(value) - 1, len(text)), (LEAST if cut else max(LEAST, len(value) // 2)) - 1, -1):
+                if text.endswith(value[:n]):
+                    return text[:-n] + MARK
         return text
 
     def within(self, text: str, limit: int) -> str:
@@ -180,16 +181,16 @@ class Redaction:
             return value if same else found
         if isinstance(value, msgspec.Struct):
             changes = {}
-            clean = self.clean
-            for name in texts_of(type(value)):
+            for name in texts_of(kind):
                 before = getattr(value, name)
-                if not before or (type(before) is str and before in clean):
-                    continue
-                after = self.anything(before)
-                if after is not before:
+                if before and (after := self.anything(before)) is not before:
                     changes[name] = after
             return msgspec.structs.replace(value, **changes) if changes else value
         return value
+
+    def settled(self, text: str) -> bool:
+        """Nothing in it is part of a secret, whatever comes next: the quick look at a piece of a stream."""
+        return not self._values and not text.endswith(self._pieces) and self._begin_in(text) is None
 
     def begins_at(self, text: str) -> int:
         """Where what may go on to be a secret begins: from there on the text has to be held back."""
@@ -208,13 +209,7 @@ class Redaction:
         words = text.rsplit(None, 2)
         start = len(words[0]) if len(words) == 3 else 0
         last = text[start:]
-        for n in range(1, min(self._longest, len(last) + 1)):
-            if last[-n:] in self._pieces:
-                return min(place, start)
-        for begins in self._begins:
-            if begins in last:
-                return min(place, start)
-        return place
+        return min(place, start) if last.endswith(self._pieces) or self._begin_in(last) is not None else place
 
     def whole_before(self, text: str, place: int) -> int:
         """The place, or the beginning of the secret that it is in the middle of."""
@@ -231,16 +226,25 @@ class Redaction:
         return place
 
 
-@lru_cache(maxsize=256)
 def texts_of(kind: type[msgspec.Struct]) -> tuple[str, ...]:
     """The fields of a struct that may hold text somewhere: all but numbers, truth values and words of a fixed list."""
-    return tuple(field.name for field in msgspec.structs.fields(kind) if not _is_plain(field.type))
+    found = _TEXTS.get(kind)
+    if found is None:
+        fields = msgspec.structs.fields(kind)
+        found = _TEXTS[kind] = tuple(field.name for field in fields if not _is_plain(field.type))
+    return found
+
+
+_TEXTS: dict[type[msgspec.Struct], tuple[str, ...]] = {}
 
 
 def _is_plain(kind: Any) -> bool:
-    if get_origin(kind) in (Union, UnionType):
-        return all(map(_is_plain, get_args(kind)))
-    return kind in (int, float, bool, NoneType) or get_origin(kind) is Literal
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is dict:  # of amounts, by dimension
+        return _is_plain(inner[1])
+    if origin in (Union, UnionType, tuple):
+        return all(one is Ellipsis or _is_plain(one) for one in inner)
+    return kind in (int, float, bool, NoneType) or origin is Literal
 
 
 NOTHING_SECRET = Redaction(patterns=())
@@ -249,31 +253,47 @@ NOTHING_SECRET = Redaction(patterns=())
 class Stream:
     """A text that comes in pieces, redacted: a piece is given out when it can no longer be part of a secret."""
 
-    __slots__ = ("_held", "_redaction")
+    __slots__ = ("_redaction", "held", "touched")
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
-        self._held = ""
+        self.held = ""
+        """What may be the beginning of a secret."""
+        self.touched = False
+        """Something was cut out, or too much held back to be sure; if not, the whole text has no secret either."""
 
     def feed(self, piece: str) -> str:
         """One more piece; what may be given out now, which may be nothing."""
         redaction = self._redaction
         if redaction.inert:
             return piece
-        text = self._held + piece
+        text = self.held + piece
+        if redaction.settled(text):
+            self.held = ""
+            return text
         place = redaction.begins_at(text)
         if place < len(text):
             place = redaction.whole_before(text, place)
         if len(text) - place > HELD:
+            self.touched = True
             text = redaction.text(text)
             place = max(len(text) - KEPT, 0)
-        self._held = text[place:]
-        return redaction.text(text[:place])
+        self.held = text[place:]
+        return self._out(text[:place] if self.held else text)
 
-    def rest(self) -> str:
-        """What was held back: the text is at its end."""
-        held, self._held = self._held, ""
-        return self._redaction.text(held)
+    def rest(self, cut: bool = False) -> str:
+        """What was held back: the text is at its end. ``cut``: in the middle of something."""
+        held, self.held = self.held, ""
+        whole = self._redaction.ended(held, cut)
+        if whole is not held:
+            self.touched = True
+        return whole
+
+    def _out(self, text: str) -> str:
+        redacted = self._redaction.text(text)
+        if redacted is not text:
+            self.touched = True
+        return redacted
 
 
 def _marked(match: re.Match[str]) -> str:

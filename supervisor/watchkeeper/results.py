@@ -15,7 +15,7 @@ from .wording import Told, Wording
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """A result on its way into the log."""
+    """A result on its way into the log. No secret is in it."""
 
     result: Result
     detail: str = ""
@@ -60,11 +60,11 @@ class Results:
         else:
             told = self._wording.failed(slot.tool.name, code, text, hint, number)
         detail = f"error {number}\n{failures.full_text(failure, self._redaction)}"
-        return Settlement(_result(slot, "failed", told, code, None), detail, result_key(f"{code}\n{text}"))
+        return Settlement(self._result(slot, "failed", told, code, None), detail, result_key(f"{code}\n{text}"))
 
     def timed_out(self, slot: Slot, failure: BaseException, seconds: float) -> Settlement:
         told = self._wording.timed_out(slot.tool.name, round(seconds, 3))
-        result = _result(slot, "timed_out", told, "timeout", "timeout")
+        result = self._result(slot, "timed_out", told, "timeout", "timeout")
         return Settlement(
             result, failures.full_text(failure, self._redaction), result_key("timeout"), at_work=slot.job is not None
         )
@@ -74,24 +74,25 @@ class Results:
         job = slot.job
         if job is not None and not job.finished.is_set():
             return self.abandoned(slot, job.frame())
-        return Settlement(_result(slot, "cancelled", self._wording.cancelled(slot.tool.name), None, "cancel"))
+        return Settlement(self._result(slot, "cancelled", self._wording.cancelled(slot.tool.name), None, "cancel"))
 
     def abandoned(self, slot: Slot, frame: str | None) -> Settlement:
         told = self._wording.abandoned(slot.tool.name)
-        return Settlement(_result(slot, "abandoned", told, None, "cancel"), frame or "", at_work=True)
+        where = self._redaction.text(frame or "")
+        return Settlement(self._result(slot, "abandoned", told, None, "cancel"), where, at_work=True)
 
     def not_run(self, slot: Slot, why: str, *, error: str | None = None, by: str = "cancel") -> Settlement:
-        return Settlement(_result(slot, "not_run", self._wording.not_run(slot.tool.name, why), error, by))
+        return Settlement(self._result(slot, "not_run", self._wording.not_run(slot.tool.name, why), error, by))
 
     def in_the_way(self, slot: Slot, other: str) -> Settlement:
         told = self._wording.in_the_way(slot.tool.name, other)
-        return Settlement(_result(slot, "refused", told, "in_the_way", "abandoned"))
+        return Settlement(self._result(slot, "refused", told, "in_the_way", "abandoned"))
 
     def crashed(self, slot: Slot, failure: BaseException) -> Settlement:
         """Not the tool has failed but something around it: nothing may be asked of a host's wording here."""
         result = Result(slot.call_id, slot.tool.name, "abandoned", OPEN, error="crash", by="crash")
         return Settlement(result, failures.full_text(failure, self._redaction))
 
-
-def _result(slot: Slot, kind: Kind, told: Told, error: str | None, by: str | None) -> Result:
-    return Result(slot.call_id, slot.tool.name, kind, told.text, error=error, by=by)
+    def _result(self, slot: Slot, kind: Kind, told: Told, error: str | None, by: str | None) -> Result:
+        text = self._redaction.text(told.text)
+        return Result(slot.call_id, slot.tool.name, kind, text, error=error and self._redaction.text(error), by=by)

@@ -468,16 +468,13 @@ class Supervisor:
         """The call guards of a run, in the order in which they are asked."""
         agent, wording = run.agent, self.wording
         profile = agent.profile
-        guards: list[CallGuard] = [
-            Policy(
-                wording,
-                deny=profile.deny,
-                rules=profile.rules,
-                otherwise=profile.otherwise,
-                function=agent.policy,
-            ),
-            Blocked(wording),
-        ]
+        policy = Policy(
+            wording, deny=profile.deny, rules=profile.rules, otherwise=profile.otherwise, function=agent.policy
+        )
+        guards: list[CallGuard] = []
+        if policy.says_anything(agent.tools.values()):
+            guards.append(policy)
+        guards.append(Blocked(wording))
         scopes = [one.agent.profile.scope for one in run.line() if one.agent.profile.scope != Scope()]
         if scopes:
             guards.append(Scoped(scopes, wording))

@@ -40,8 +40,8 @@ async def wind_up(run: Run) -> None:
     log.append(RunEnding, status=ending.status, reason=ending.reason)
     run.move("ending")
     _drain(run)
-    outcome: Outcome = log.redaction.anything(_outcome(run, ending, cancel_seconds))
-    log.append(RunEnded, outcome=outcome)
+    outcome = _outcome(run, ending, cancel_seconds)
+    log.append_clean(RunEnded, outcome=outcome)
     log.close()
     if ending.cause is not None:
         reports.report("run_failed", run=run.id, cause=outcome.cause)
@@ -131,20 +131,24 @@ def _detail(run: Run, ending: Ending) -> str:
 
 
 def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
+    """The outcome, without secrets: calls and history are made of facts, which have none."""
     actor, records = run.actor, run.ledger.records()
+    redacted = run.log.redaction.anything
     turns = actor.turns if actor is not None else 0
     cancelled_fact = run.cancel_fact
     return Outcome(
         run=run.id,
         status=ending.status,
-        reason=ending.reason,
-        message=run.supervisor.wording.outcome(
-            ending.status, ending.reason, turns, run.ledger.by_tool, _detail(run, ending)
+        reason=redacted(ending.reason),
+        message=redacted(
+            run.supervisor.wording.outcome(
+                ending.status, ending.reason, turns, run.ledger.by_tool, _detail(run, ending)
+            )
         ),
-        answer=ending.answer,
+        answer=redacted(ending.answer),
         forced=ending.forced,
-        partial=actor.last_text or None if actor is not None and ending.answer is None else None,
-        rejected=tuple(actor.rejected) if actor is not None else (),
+        partial=redacted(actor.last_text) or None if actor is not None and ending.answer is None else None,
+        rejected=redacted(tuple(actor.rejected)) if actor is not None else (),
         calls=records,
         evidence=tuple(run.evidence.calls),
         not_executed=tuple(record.id for record in records if record.kind in ("not_run", "refused", "denied")),
@@ -153,13 +157,13 @@ def _outcome(run: Run, ending: Ending, cancel_seconds: float | None) -> Outcome:
             for entry in run.ledger.entries.values()
             if cancelled_fact and entry.writes and entry.kind == "finished" and entry.ended > cancelled_fact
         ),
-        verdict=ending.verdict,
+        verdict=redacted(ending.verdict),
         turns=turns,
         usage=actor.usage if actor is not None else Usage(),
         spent=dict(run.budget.spent),
         unknown=dict(run.budget.unknown),
         history=run.history.messages(),
-        cause=ending.cause,
+        cause=redacted(ending.cause),
         seconds=run.seams.clock() - run.began,
         working_seconds=run.working_seconds(),
         cancel_seconds=cancel_seconds,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
-import msgspec
 
 from ..agent import Agent
 from ..allowance import Allowance
@@ -115,7 +114,8 @@ class AgentActor:
             match decision:
                 case Act():
                     self._called = True
-                    batch = Batch(decision.calls, decision.tools_off)
+                    shown = reply.shown if decision.calls is reply.calls else None
+                    batch = Batch(decision.calls, decision.tools_off, shown)
                     await batches.send(batch)
                     await batch.done.wait()
                 case Push():
@@ -292,15 +292,13 @@ class AgentActor:
                 self._provider.released(self._run.seams.clock(), ticket=ticket)
                 self._charge(hold, None)
                 raise
-            # The calls stay as they are, for the tools: what is written of them is redacted where it is written.
-            reply = msgspec.structs.replace(reply, text=log.redaction.text(reply.text))
             self._provider.succeeded(self._run.seams.clock())
             over = self._charge(hold, reply.usage)
             self._learn(reply.usage)
-            replied = log.append(
+            replied = log.append_clean(
                 ModelReplied,
                 text=reply.text,
-                calls=reply.calls,
+                calls=reply.shown,
                 finish=reply.finish,
                 reasoning=reply.reasoning,
                 usage=reply.usage,

@@ -15,7 +15,7 @@ import anyio.lowlevel
 import msgspec
 
 from .. import failures, outputs, reports
-from ..admission import Admission, Slot
+from ..admission import SHOWN_ARGUMENTS, Admission, Slot
 from ..arguments import MAX_CHARACTERS
 from ..budget import Hold, Short
 from ..current import HERE, Here
@@ -35,7 +35,6 @@ from ..messages import (
     Settled,
 )
 from ..planner import Plan, is_shared
-from ..redaction import HELD
 from ..results import Results, Settlement
 from ..retry import Again, GivingUp, RetryPolicy, retrying
 from ..threads import Job, NoThread, Threads
@@ -49,17 +48,17 @@ if TYPE_CHECKING:
 
 CHECKPOINT = 16
 """Calls that a worker runs before it lets the loop go round: without it no-op calls block the loop for 140 ms."""
-SHOWN_ARGUMENTS = 2000
-"""Characters of the canonical arguments in a ``CallEnded``."""
 
 
 class Batch:
-    """The calls of one turn. ``done`` is set when each has its result in the log."""
+    """The calls of one turn. ``done`` is set when each has its result in the log. ``shown``: the calls without secrets,
+    if whoever sends them has these already."""
 
-    __slots__ = ("calls", "done", "tools_off")
+    __slots__ = ("calls", "done", "shown", "tools_off")
 
-    def __init__(self, calls: Sequence[Call], tools_off: bool = False) -> None:
+    def __init__(self, calls: Sequence[Call], tools_off: bool = False, shown: Sequence[Call] | None = None) -> None:
         self.calls = calls
+        self.shown = shown
         self.tools_off = tools_off
         self.done = anyio.Event()
 
@@ -126,7 +125,7 @@ class Executor:
 
     def _all_settled(self) -> None:
         if self._productive:
-            self._log.append(EvidenceFound, calls=tuple(self._productive))
+            self._log.append_clean(EvidenceFound, calls=tuple(self._productive))
             self._productive.clear()
         self._settled.set()
         self._check_quiet()
@@ -212,17 +211,21 @@ class Executor:
         slots: list[Slot] = []
         planned: list[Slot] = []
         same: dict[str, tuple[Slot, tuple[int, ...]]] = {}
-        for call in batch.calls:
-            self._log.append(
+        redaction = self._log.redaction
+        shown = batch.shown if batch.shown is not None else redaction.anything(batch.calls)
+        for call, seen in zip(batch.calls, shown, strict=True):
+            self._log.append_clean(
                 CallProposed,
                 slot=call.slot,
                 call_id=call.id,
-                tool=call.tool,
-                arguments=call.arguments[:MAX_CHARACTERS],
+                tool=seen.tool,
+                arguments=seen.arguments[:MAX_CHARACTERS],
             )
-            slot, result = self._admission.consider(call, self._log.turn, self._clock(), tools_off=batch.tools_off)
+            slot, result = self._admission.consider(
+                call, self._log.turn, self._clock(), tools_off=batch.tools_off, shown=seen
+            )
             if result is not None:
-                self._answer(call, result, slot)
+                self._answer(seen, result, slot)
                 if result.by == "calls":
                     self._run.calls_over_limit = True
                 continue
@@ -247,14 +250,15 @@ class Executor:
                     if before.dependents is None:
                         before.dependents = []
                     before.dependents.append(slot)
-            self._log.append(
+            named = effect if effect is READS or effect is WRITES else redaction.anything(effect)
+            self._log.append_clean(
                 CallAdmitted,
                 slot=call.slot,
                 call_id=call.id,
                 tool=slot.tool.name,
                 key=slot.key,
-                reads=effect.reads,
-                writes=effect.writes,
+                reads=named.reads,
+                writes=named.writes,
                 waits_for=tuple(planned[number].slot for number in waits) if waits else (),
                 repaired=slot.repaired,
             )
@@ -262,7 +266,7 @@ class Executor:
 
     def _answer(self, call: Call, result: Result, slot: Slot | None) -> None:
         if slot is not None:
-            key, shown = slot.key, self._shown(slot)
+            key, shown = slot.key, slot.shown
         else:
             shown = call.arguments[:SHOWN_ARGUMENTS]
             key = call_key(result.tool, call.arguments.encode("utf-8", "replace"))
@@ -381,7 +385,7 @@ class Executor:
     def _attempt(self, slot: Slot, scope: anyio.CancelScope, attempt: int) -> Awaitable[Any]:
         """Start one attempt at the call; what it returns is to be awaited."""
         tool = slot.tool
-        self._log.append(
+        self._log.append_clean(
             CallStarted, slot=slot.slot, call_id=slot.call_id, tool=tool.name, attempt=attempt, timeout=tool.timeout
         )
         context = contextvars.copy_context()
@@ -494,15 +498,15 @@ class Executor:
         started = now if slot.started is None else slot.started
         same = settlement.same
         if not same and slot.tool.result_key is not None:
-            same = result_key(result.content, slot.tool)
+            same = self._log.redaction.text(result_key(result.content, slot.tool))
         if slot.hold is not None:
             self._pay(slot, slot.hold, slot.started is not None and result.kind != "not_run")
-        self._log.append(
+        self._log.append_clean(
             CallEnded,
             slot=slot.slot,
             result=result,
             key=slot.key,
-            arguments=self._shown(slot),
+            arguments=slot.shown,
             result_key=same,
             wait=started - slot.t,
             ran=now - started,
@@ -536,13 +540,6 @@ class Executor:
         if slot.hold is not None:
             self._log.append(Held, slot=slot.slot, amounts=slot.hold.amounts, held=slot.hold.id)
         return slot.hold is not None
-
-    def _shown(self, slot: Slot) -> str:
-        """The beginning of its arguments, cut so that no secret is cut in half."""
-        if len(slot.arguments) <= SHOWN_ARGUMENTS:
-            return slot.arguments.decode("utf-8", "replace")
-        begin = slot.arguments[: SHOWN_ARGUMENTS + HELD].decode("utf-8", "replace")
-        return self._log.redaction.within(begin, SHOWN_ARGUMENTS)
 
     def _share(self, slot: Slot, first: Slot, settlement: Settlement) -> None:
         if slot.settled:

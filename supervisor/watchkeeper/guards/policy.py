@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ..errors import ConfigurationError
@@ -49,11 +49,20 @@ class Policy:
         """The rules that speak of a tool, by its name."""
         self.folds: dict[type[Event], Callable[[Any], None]] = {}
 
+    def says_anything(self, tools: Iterable[Tool]) -> bool:
+        """Whether any call of these tools could come to anything but: allowed."""
+        if self._function is not None or self._otherwise != "allow":
+            return True
+        return any(tool.irreversible or self._speaking_of(tool) for tool in tools)
+
+    def _speaking_of(self, tool: Tool) -> tuple[Compiled, ...]:
+        return tuple(one for one in self._rules if one.speaks_of(tool))
+
     def call(self, proposal: Proposal) -> Refuse | Ask | None:
         tool = proposal.tool
         rules = self._of.get(tool.name)
         if rules is None:
-            rules = self._of[tool.name] = tuple(one for one in self._rules if one.speaks_of(tool))
+            rules = self._of[tool.name] = self._speaking_of(tool)
         ruling, why, whole = self._ruling(rules, proposal)
         if ruling == "deny":
             return Refuse(self._wording.denied(tool.name, why, whole).text, "denied", "denied")
