@@ -184,9 +184,12 @@ def quiet_reports() -> Iterator[None]:
     """What a supervisor reports to its operator stands in the view, the epilogue and the events already."""
     import structlog
 
-    before = structlog.get_config()
+    configured, before = structlog.is_configured(), structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         yield
     finally:
-        structlog.configure(**before)
+        if configured:
+            structlog.configure(**before)
+        else:  # what is put back would count as configured, and go to standard output
+            structlog.reset_defaults()
