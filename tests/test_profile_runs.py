@@ -198,7 +198,8 @@ async def test_safe_runner_refuses_the_third_proposal_and_hands_over_at_the_sixt
     assert [event.result.kind for event in ended[:3]] == ["finished", "finished", "refused"]
     assert "Change your approach" in ended[2].result.content
     assert "the same as ever" not in ended[2].result.content
-    assert outcome.status == "stopped"
+    assert outcome.status == "handed_over"
+    assert outcome.reason != "calls"
 
     counter = iter(range(10**6))
     model = ScriptedModel(lambda request, n: call(("look", {"what": str(next(counter))})))

@@ -89,7 +89,7 @@ def test_what_each_profile_is_there_for() -> None:
     assert (loop.limits.max_turns, loop.interval, loop.deny) == (15, 5, ("run_command", "delete_file"))
     assert (loop.remind_at, loop.thought_alert, loop.thought_force) == (0.7, 2, 3)
     assert (runner.limits.max_calls, runner.refuse_equal, runner.show_earlier) == (5, 3, False)
-    assert runner.on_limit == "hand_over"
+    assert runner.on_stop == "hand_over"
 
 
 @pytest.mark.parametrize(

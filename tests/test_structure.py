@@ -26,14 +26,14 @@ LAYERS = tuple(
     frozenset(names.split())
     for names in (
         "messages errors seams",
-        "admission agent allowance answers approvals arguments asking budget compacting context current"
-        " decisions detect escapes examiner failures fingerprint fitting goal guards history jsontext ladder"
-        " ledger locks log memory model monitor naming occurrences opinions outputs plan planner plugins price"
-        " prices profiles provider redaction reports results retry states stopwatch threads thresholds tools"
-        " trampoline wording",
+        "admission agent allowance answers approvals arguments asking budget compacting context continuing"
+        " current decisions detect escapes examiner failures fingerprint fitting goal guards history jsontext"
+        " ladder ledger locks log memory model monitor naming occurrences opinions outputs plan planner"
+        " plugins price prices profiles provider redaction reports results retry states stopwatch threads"
+        " thresholds tools trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
-        "cli journal models service testing",
+        "cli handover journal models service testing",
     )
 )
 
@@ -53,7 +53,18 @@ DETECTION = tuple(
 
 # Decide without waiting, act afterwards: these decide.
 PURE = {
-    *("admission", "allowance", "answers", "approvals", "arguments", "budget", "context", "decisions", "detect"),
+    *(
+        "admission",
+        "allowance",
+        "answers",
+        "approvals",
+        "arguments",
+        "budget",
+        "context",
+        "continuing",
+        "decisions",
+        "detect",
+    ),
     *("escapes", "fingerprint", "fitting", "goal", "guards", "history", "jsontext", "ladder", "ledger"),
     *("occurrences", "plan", "planner", "price", "profiles", "provider", "redaction", "results", "states"),
     *("stopwatch", "wording"),

@@ -14,6 +14,7 @@ _HOMES = {
     "Approval": "approvals",
     "ApprovalError": "errors",
     "Budget": "budget",
+    "Bundle": "handover.bundle",
     "Call": "messages",
     "ConfigurationError": "errors",
     "ContextLimits": "context.limits",
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from .errors import WatchkeeperError as WatchkeeperError
     from .goal.guide import Guide as Guide
     from .guards.rule import Rule as Rule
+    from .handover.bundle import Bundle as Bundle
     from .memory.sqlite import SQLiteStore as SQLiteStore
     from .memory.store import Note as Note
     from .memory.store import Store as Store

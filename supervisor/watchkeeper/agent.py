@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from collections.abc import Iterable, Mapping
@@ -161,6 +162,13 @@ class Agent:
     def examined(self) -> bool:
         """Its answers are looked at beyond the evidence that they must rest on."""
         return self.form is not None or bool(self.validators) or self.cite or self.verifier is not None
+
+    def within(self, limits: Limits) -> Agent:
+        """The same agent under other limits. Raises :class:`ConfigurationError` for limits that cannot work."""
+        _check_limits(limits)
+        other = copy.copy(self)
+        other.limits = limits
+        return other
 
     def is_like(self, other: Agent) -> bool:
         """The same agent, or one that was made anew with the same name, instructions and tools."""

@@ -229,6 +229,10 @@ class Log:
             self._waiting = None
         self._wake_lazy()
 
+    def kept(self) -> tuple[Event, ...]:
+        """The facts that are still there, from :attr:`first` on."""
+        return tuple(self._events)
+
     def reader(self, name: str, *, after: int = 0, must: bool = False, lazy: bool = False) -> Reader:
         """A cursor that starts behind fact ``after``; a reader that ``must`` sees every fact from there on.
 

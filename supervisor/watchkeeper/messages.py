@@ -188,7 +188,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``tokens``, ``input_tokens``, ``output_tokens``, ``money``, ``unpriced``, ``overrun``, ``loop``, ``tool_failing``,
     ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``answer_invalid``, ``judge``, ``empty``, ``length``,
     ``filtered``, ``volume``, ``stagnation``, ``context``, ``pause_expired``; for ``failed`` one of
-    ``model_unavailable``, ``model_refused``, ``crash``; for ``cancelled`` whatever the caller gave.
+    ``model_unavailable``, ``model_refused``, ``crash``; for ``cancelled`` whatever the caller gave; for ``handed_over``
+    one of those of ``stopped``, or what the caller gave.
     """
 
     run: str
@@ -266,6 +267,10 @@ class RunStarted(Event, frozen=True, gc=False, tag="run_started"):
     """The mode of the ladder (``observe``, ``nudge``, ``enforce``); None in older files: as the profile has it."""
     attended: bool = False
     """A person is there: where the ladder would stop the run, it is paused for them."""
+    continues: str = ""
+    """The run that this one continues; empty if it begins anew."""
+    earlier: dict[str, float] = {}
+    """What that one and those before it have drawn from the budget, by dimension."""
     version: int = FORMAT
 
 
@@ -531,6 +536,8 @@ class Resumed(Event, frozen=True, gc=False, tag="resumed"):
 class CancelRequested(Event, frozen=True, gc=False, tag="cancel_requested"):
     mode: Mode
     reason: str
+    status: Status = "cancelled"
+    """What the run ends as: ``handed_over`` where it is to go to a person."""
 
 
 class CancelConfirmed(Event, frozen=True, gc=False, tag="cancel_confirmed"):
@@ -761,7 +768,7 @@ def encode_event(event: Event) -> bytes:
     try:
         return _encoder.encode(whole)
     except UnicodeEncodeError:
-        return _encoder.encode(_mended(msgspec.to_builtins(whole)))
+        return _encoder.encode(mended(msgspec.to_builtins(whole)))
 
 
 def decode_event(line: bytes | str) -> Event:
@@ -793,11 +800,12 @@ def _why(error: Exception) -> str:
     return "it is nested too deeply" if isinstance(error, RecursionError) else "it holds half a character"
 
 
-def _mended(value: Any) -> Any:
+def mended(value: Any) -> Any:
+    """Plain data with U+FFFD in the place of each half of a character."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
+        return {mended(key): mended(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_mended(item) for item in value]
+        return [mended(item) for item in value]
     return value

@@ -136,7 +136,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Share of a budget at which the model is reminded."""
     finish_at: float = 0.9
     """Share of a budget at which tools go off and the answer is asked for; 1.0: a plain stop at the limit."""
-    on_limit: Literal["stop", "hand_over"] = "stop"
+    on_stop: Literal["stop", "hand_over"] = "stop"
+    """What becomes of a run that a limit, the watchdog or a pause without an end stops: it is ``stopped``, or with the
+    same reason ``handed_over`` to a person, who can continue it. At its limit of calls such a run has no finish window:
+    it is handed over when a call goes beyond. Sub-agents are always stopped: their end is a result for their parent."""
+    on_limit: Literal["stop", "hand_over"] | None = None
+    """An earlier name of ``on_stop``, which takes its value."""
     goal_rules: bool = True
     """The system prompt ends with a short section that states the rules of a run."""
     status_line: bool = True
@@ -151,6 +156,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     thought_force: int | None = 3
     """Such thoughts at which the calls of that reply are not run and the model has to decide; one more stops the run
     (reason ``stagnation``). None: never."""
+
+    def __post_init__(self) -> None:
+        if self.on_limit is not None:
+            msgspec.structs.force_setattr(self, "on_stop", self.on_limit)
+            msgspec.structs.force_setattr(self, "on_limit", None)
 
 
 PROFILES: dict[str, Profile] = {
@@ -186,7 +196,7 @@ PROFILES: dict[str, Profile] = {
             limits=Limits(max_calls=5),
             refuse_equal=3,
             show_earlier=False,
-            on_limit="hand_over",
+            on_stop="hand_over",
         ),
     )
 }

@@ -48,7 +48,7 @@ from .messages import (
 )
 from .model import CallDelta, TextDelta
 from .occurrences import Unfinished
-from .profiles import DIMENSIONS
+from .profiles import DIMENSIONS, Limits
 from .seams import Seams
 from .states import State
 from .stopwatch import Stopwatch, Timed
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .actors.agent import AgentActor
     from .actors.executor import Executor
     from .actors.watchdog import Watchdog
+    from .continuing import Continuation
     from .detect.judge import Judge
     from .locks import Grip
     from .memory.recollection import Recollection
@@ -111,6 +112,14 @@ class Run:
         self.agent = agent
         redaction = supervisor.redaction.and_of(agent.secrets)
         self.task = redaction.text(task)
+        self.opening = self.task
+        """What the user says first: the task, or what it is continued with."""
+        self.continues: Continuation | None = None
+        """The run that this one continues."""
+        self.limits_given = agent.limits
+        """The limits as they were before it was known what is left of them."""
+        self.took = 0.0
+        """Its time without pauses, at its end."""
         self.parent = parent
         self.root: Run = parent.root if parent is not None else self
         self.depth: int = parent.depth + 1 if parent is not None else 0
@@ -126,6 +135,8 @@ class Run:
         """The mode that the run or one above it was started in; None: as the profile has it."""
         self.guard_mode: GuardMode = self.mode_given or agent.profile.mode
         self.attended: bool = agent.profile.attended and parent is None if attended is None else attended
+        self.hands_over = agent.profile.on_stop == "hand_over" and parent is None
+        """Where it would be stopped it goes to a person."""
         self.work = Work()
         """What it does, as one digest, for the detectors of its parent."""
         self.children: list[Run] = []
@@ -165,6 +176,8 @@ class Run:
         self.steers: deque[str] = deque()
         self.ending: Ending | None = None
         self.mode: Mode | None = None
+        self.ends_as: Status = "cancelled"
+        """What a request from outside ends it as."""
         self.stopping_after_turn: str | None = None
         self.calls_over_limit = False
         self.cancelled_at: float | None = None
@@ -377,6 +390,19 @@ class Run:
         Sub-agents are cancelled with it.
         """
         check_cancel(reason, mode)
+        return self._ask_to_end("cancelled", reason, mode, deadline)
+
+    def hand_over(self, reason: str = "asked", mode: Mode = "after_turn", *, deadline: float | None = None) -> bool:
+        """End the run and hand it to a person: the outcome is ``handed_over``, with this reason. ``Bundle.of(run)`` is
+        then what a person needs to look at it and to continue it.
+
+        Modes, deadline and return value are those of :meth:`cancel`; by default the turn's calls finish first. Of the
+        two the first one counts; a later one can only raise the mode.
+        """
+        check_cancel(reason, mode, "hand_over")
+        return self._ask_to_end("handed_over", reason, mode, deadline)
+
+    def _ask_to_end(self, status: Status, reason: str, mode: Mode, deadline: float | None) -> bool:
         if self.outcome is not None or self.state in ("ending", "ended"):
             if mode == "kill" and self.mode != "kill":
                 self.mode = "kill"
@@ -388,8 +414,9 @@ class Run:
         now = self.seams.clock()
         if self.cancelled_at is None:
             self.cancelled_at = now
+            self.ends_as = status
         reason = self.stopping_after_turn or reason
-        fact = self.log.append(CancelRequested, mode=mode, reason=reason)
+        fact = self.log.append(CancelRequested, mode=mode, reason=reason, status=self.ends_as)
         self.cancel_fact = self.cancel_fact or fact.n
         if mode == "after_turn" and self.state != "queued":
             self.stopping_after_turn = reason
@@ -398,7 +425,7 @@ class Run:
             if self._unpaused is not None:
                 self._unpaused.set()
         else:
-            self.end(Ending("cancelled", reason))
+            self.end(Ending(self.ends_as, reason))
         for child in self.children:
             child.cancel("parent_cancelled", mode, deadline=deadline)
         self.notify()
@@ -409,8 +436,11 @@ class Run:
     def end(self, ending: Ending) -> None:
         """Ask for the end. The first ending counts."""
         if self.ending is None:
+            if ending.status == "stopped" and self.hands_over:
+                ending = msgspec.structs.replace(ending, status="handed_over")
             self.ending = ending
-            if states.can_move(self.state, "cancelling") and ending.status == "cancelled":
+            asked = self.cancelled_at is not None and ending.status == self.ends_as
+            if states.can_move(self.state, "cancelling") and (asked or ending.status == "cancelled"):
                 self.move("cancelling")
             # At once, not when the supervisor gets round to it: no call and no request starts from here on.
             if self.agent_scope is not None:
@@ -494,6 +524,13 @@ class Run:
         """At the end: calls of the last reply that never came to the executor, or that it never came to."""
         self.refuse_calls(self.history.open_calls(), why)
 
+    def go_on_from(self, before: Continuation, given: Limits, text: str | None) -> None:
+        """Continue another run. Its evidence counts here; ``text`` is what the user says now."""
+        self.continues, self.limits_given = before, given
+        wording = self.supervisor.wording
+        self.opening = self.log.redaction.text(text or wording.go_on(before.status, before.reason).text)
+        self.evidence.take_over(before.evidence, before.found)
+
     def begin(self, now: float) -> None:
         """Its time begins: it has left the queue."""
         self.began = now
@@ -565,6 +602,7 @@ class Run:
 
     def finished(self, outcome: Outcome) -> None:
         self.outcome = outcome
+        self.took = self._wall.seconds(self.seams.clock())
         self.state = "ended"
         if self.parent is not None:
             self.parent.children_changed()

@@ -70,6 +70,7 @@ from .windup import last_resort, wind_up
 from .wording import Wording
 
 if TYPE_CHECKING:
+    from .continuing import Continuation
     from .examiner import Examiner
     from .guards.answer import AnswerGuard
     from .memory.recollection import Recollection
@@ -102,6 +103,8 @@ class Supervisor:
       key, and the values of environment variables whose names say that they hold one.
     - ``approver``: decides on calls that need approval (``watchkeeper.approvals.Approver``). Without one, or where it
       says nothing, whoever attends the run is asked; if nobody does, such calls are denied.
+    - ``token_key``: signs the tokens with which runs are continued, and checks them; at least 16 bytes. Without one
+      they have a digest, which shows damage and no ill will. With one, only those that are signed with it are taken.
     - ``keep``: facts that a run's log keeps for late viewers.
     """
 
@@ -117,6 +120,7 @@ class Supervisor:
         approver: Approver | None = None,
         redaction: Redaction | None = None,
         seams: Seams | None = None,
+        token_key: str | bytes | None = None,
         keep: int = KEEP,
         plugged: bool = True,
         monitor: bool = True,
@@ -137,6 +141,11 @@ class Supervisor:
         """The runs that have not ended, by id."""
         self._detectors = (*detectors, *(plugins.load_detectors() if plugged else ()))
         self._guards = (*guards, *(plugins.load_guards() if plugged else ()))
+        self.token_key: bytes | None = None
+        if token_key is not None:
+            from .continuing import key_of
+
+            self.token_key = key_of(token_key)
         self._keep = keep
         self._max_runs = max_runs
         self._monitored = monitor
@@ -160,9 +169,11 @@ class Supervisor:
     async def start(
         self,
         agent: Agent,
-        task: str,
+        task: str | None = None,
         *,
         history: Sequence[Message] = (),
+        continue_from: str | None = None,
+        another_agent: bool = False,
         parent: Run | None = None,
         budget: Budget | None = None,
         mode: GuardMode | None = None,
@@ -178,11 +189,23 @@ class Supervisor:
         ``unfinished``: writing calls of the run that this one goes on with, of which nobody knows whether they had
         their effect (``watchkeeper.occurrences.unfinished``): an equal one is asked about, and has the same key.
 
-        Raises :class:`SupervisorClosed`, or :class:`SpawnRefused` for a sub-agent too deep or too many.
+        ``continue_from`` goes on with a run that has ended, by the token of its bundle (``Bundle.token``): with its
+        task, its conversation, what it has found and what is left of its limits (:func:`.continuing.limits_left`);
+        ``task`` is then what the user says to it, and may be left out. The token must be this agent's, with the
+        instructions and tools that it had, unless ``another_agent`` says that it may be another's.
+
+        Raises :class:`ConfigurationError` for a token that cannot be taken, :class:`SupervisorClosed`, or
+        :class:`SpawnRefused` for a sub-agent too deep or too many.
         """
         if self._tasks is None:
             raise SupervisorClosed("the supervisor is not open: use it as 'async with Supervisor() as supervisor:'")
-        _check_start(task, history)
+        before, given = None, agent.limits
+        if continue_from is not None:
+            before, agent = self._continued(continue_from, agent, history, another_agent)
+            history = before.history
+        text, task = task, _checked_start(task if before is None else before.task, history)
+        if text is not None:
+            _checked_start(text, ())
         _check_mode(mode)
         self._check_observed(agent)
         if parent is not None:
@@ -208,6 +231,8 @@ class Supervisor:
             attended=attended,
             unfinished=unfinished,
         )
+        if before is not None:
+            run.go_on_from(before, given, text)
         self.runs[run.id] = run
         if parent is None:
             # Here, not in its task: the order of the queue is that of the calls of start.
@@ -353,9 +378,11 @@ class Supervisor:
             polls=tuple(tool.name for tool in agent.tools.values() if tool.poll),
             mode=run.guard_mode,
             attended=run.attended,
+            continues=run.continues.run if run.continues is not None else "",
+            earlier=run.continues.spent if run.continues is not None else {},
         )
         log.user_turn += 1
-        log.append(UserMessage, text=run.task)
+        log.append(UserMessage, text=run.opening)
         send, receive = anyio.create_memory_object_stream[Batch](1)
         run.watchdog = watchdog
         run.reader = log.reader("watchdog", must=True, lazy=True)
@@ -420,7 +447,7 @@ class Supervisor:
             if (up := next((one.reason for one in times if one.left <= 0), None)) is not None:
                 run.end(Ending("stopped", up))
             elif run.after_turn_by is not None and now >= run.after_turn_by:
-                run.end(Ending("cancelled", run.stopping_after_turn or "cancelled"))
+                run.end(Ending(run.ends_as, run.stopping_after_turn or "cancelled"))
             elif run.paused_until is not None and now >= run.paused_until:
                 run.pause_expired()
             else:
@@ -551,6 +578,19 @@ class Supervisor:
                 f"which is no guard; guards are {known}, and those of third parties"
             )
 
+    def _continued(
+        self, token: str, agent: Agent, history: Sequence[Message], another_agent: bool
+    ) -> tuple[Continuation, Agent]:
+        """What a token holds, and the agent under what is left of its limits."""
+        from .continuing import check_agent, decoded, limits_left
+
+        if history:
+            raise ConfigurationError("history and continue_from exclude each other: the token holds the conversation")
+        before = decoded(token, self.token_key)
+        if not another_agent:
+            check_agent(before, agent)
+        return before, agent.within(limits_left(before, agent.limits))
+
     def _provider_of(self, model: Model) -> Provider:
         key = str(getattr(model, "provider", None) or f"model:{model.name}")
         provider = self._providers.get(key)
@@ -616,7 +656,7 @@ def _check_mode(mode: object) -> None:
         raise ConfigurationError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
 
 
-def _check_start(task: object, history: Sequence[object]) -> None:
+def _checked_start(task: object, history: Sequence[object]) -> str:
     if not isinstance(task, str):
         raise ConfigurationError(f"the task must be a str, not {type(task).__name__}")
     if isinstance(history, str) or not isinstance(history, Iterable):
@@ -626,3 +666,4 @@ def _check_start(task: object, history: Sequence[object]) -> None:
             raise ConfigurationError(
                 f"history[{place}] is not a watchkeeper.Message with text; hand over Outcome.history, or make Messages"
             )
+    return task

@@ -29,6 +29,10 @@ class FromThreads:
         check_cancel(reason, mode)
         self._post(lambda: self._run.cancel(reason, mode))
 
+    def hand_over(self, reason: str = "asked", mode: Mode = "after_turn") -> None:
+        check_cancel(reason, mode, "hand_over")
+        self._post(lambda: self._run.hand_over(reason, mode))
+
     def pause(self, reason: str = "paused", *, seconds: float | None = None) -> None:
         if seconds is not None:
             check_pause(seconds)
@@ -125,10 +129,10 @@ def _if_alive(function: Callable[[], None]) -> Callable[[], None]:
     return guarded
 
 
-def check_cancel(reason: object, mode: object) -> None:
+def check_cancel(reason: object, mode: object, what: str = "cancel") -> None:
     """Raises ``ValueError`` for what is no reason or no mode; so do the two below for theirs."""
     if mode not in get_args(Mode) or not isinstance(reason, str):
-        raise ValueError(f"cancel takes a reason (str) and after_turn, now or kill; not {reason!r} and {mode!r}")
+        raise ValueError(f"{what} takes a reason (str) and after_turn, now or kill; not {reason!r} and {mode!r}")
 
 
 def check_pause(seconds: object) -> None:

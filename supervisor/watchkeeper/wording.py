@@ -559,6 +559,15 @@ class Wording:
             f"{bounded(arguments, 310)}:"
         )
 
+    def go_on(self, status: str, reason: str) -> Told:
+        """What the user says where a run is continued without a word of theirs."""
+        return Told(
+            f"This work had ended ({bounded(status, 40)}: {bounded(reason, 200)}); a person lets it go on.",
+            "What is above has been done and stands, with its results. Calls that were not run had no effect.",
+            "Go on from there: repeat nothing that was done, do what is missing, and give the answer. If you had gone "
+            "round in circles, go another way.",
+        )
+
     def unparsed_call(self, tool: str) -> Told:
         return Told(
             f"Your last reply looks like a call of {named(tool)} written as text; nothing was run.",
@@ -668,6 +677,9 @@ class Wording:
 
     def outcome(self, status: str, reason: str, turns: int, calls: Mapping[str, int], detail: str = "") -> str:
         done = self.done(turns, calls)
+        if status == "handed_over" and ("stopped", reason) in _SENTENCES:
+            detail = f"It is handed over to a person. {detail}".strip()
+            status = "stopped"
         sentence = _SENTENCES.get((status, reason)) or _SENTENCES.get((status, ""), "The run ended ({reason}).")
         text = sentence.format(reason=reason) + f" It took {done}; everything done so far is kept."
         return f"{text} {detail}".strip()

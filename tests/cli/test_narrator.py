@@ -25,6 +25,7 @@ from watchkeeper.messages import (
     CallRecord,
     CallReplaced,
     CallStarted,
+    CancelRequested,
     ContextCompacted,
     Event,
     ModelReplied,
@@ -127,6 +128,20 @@ def test_a_compaction_and_notes() -> None:
         "(3 messages left out, with a summary, 1 result in part)",
         "    2 notes from earlier work shown",
         "    ! the store of notes failed: disk full; it is asked no more",
+    ]
+
+
+def test_what_is_to_be_handed_over_is_not_called_a_cancel() -> None:
+    fact = Facts()
+    lines = told(
+        fact(CancelRequested, mode="after_turn", reason="interrupted", status="handed_over"),
+        fact(CancelRequested, mode="now", reason="asked", status="handed_over"),
+        fact(CancelRequested, mode="now", reason="asked"),
+    )
+    assert lines == [
+        "    to be handed over to a person (after_turn): interrupted (Ctrl-C again: stop now)",
+        "    to be handed over to a person (now): asked",
+        "    cancel requested (now): asked",
     ]
 
 

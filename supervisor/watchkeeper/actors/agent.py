@@ -194,8 +194,8 @@ class AgentActor:
             return End("stopped", "ended")  # what ended it counts, not this
         self._take_steers()
         if self._run.stopping_after_turn:
-            return End("cancelled", self._run.stopping_after_turn)
-        agent, pilot = self._agent, self._pilot
+            return End(self._run.ends_as, self._run.stopping_after_turn)
+        pilot = self._pilot
         budget = self._budget if pilot is None else pilot.bound
         fired: dict[str, str] = {}
         times = self._run.times()
@@ -219,7 +219,7 @@ class AgentActor:
             self._finishing = reason
             if pilot is not None:
                 pilot.cut(reason)
-            if not self._finish_left or (reason == "calls" and agent.profile.on_limit == "hand_over"):
+            if not self._finish_left or (reason == "calls" and self._run.hands_over):
                 return self._limit(reason)
         elif self._finishing is not None and not self._finish_left:
             return self._limit(self._finishing)
@@ -248,8 +248,6 @@ class AgentActor:
     def _limit(self, reason: str) -> End:
         if reason == "context":
             self._run.detail = self._wording.context_full(self._used(), self._room.window)
-        if self._agent.profile.on_limit == "hand_over":
-            return End("handed_over", reason)
         return End("stopped", reason)
 
     def _take_steers(self) -> None:
@@ -261,11 +259,7 @@ class AgentActor:
     def _over_limit(self) -> str | None:
         """A limit that is reached in full; in that dimension no tool is of use any more."""
         left = self._budget.left("calls")
-        if (
-            left is not None
-            and left < 1
-            and (self._agent.profile.on_limit != "hand_over" or self._run.calls_over_limit)
-        ):
+        if left is not None and left < 1 and (not self._run.hands_over or self._run.calls_over_limit):
             return "calls"
         return None
 

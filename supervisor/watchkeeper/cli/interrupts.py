@@ -25,7 +25,7 @@ _NEXT = {"after_turn": "Ctrl-C again: stop now", "now": "Ctrl-C again: end the p
 
 
 class Interrupts:
-    """Turns signals into cancels of the run that it was given.
+    """Turns signals into cancels of the run that it was given, or hands it over where it is to be instead of stopped.
 
     The event loop's own signal receivers would be deaf while a tool blocks the loop, and that is when a person needs
     Ctrl-C most. So the handler only puts the signal into a queue, which is safe at any moment, and a thread of its own
@@ -63,7 +63,7 @@ class Interrupts:
         with self._lock:
             self._run = run
             if self._steps:
-                run.cancel(self._reason, MODES[self._steps - 1])
+                (run.hand_over if run.hands_over else run.cancel)(self._reason, MODES[self._steps - 1])
 
     def _came(self, number: int, frame: object) -> None:
         self._signals.put(number)
@@ -84,6 +84,7 @@ class Interrupts:
     def _cancel(self, run: Run, mode: Mode) -> None:
         heard = threading.Event()
         with contextlib.suppress(RunEndedError, RuntimeError):
-            run.threadsafe.cancel(self._reason, mode)
+            ask = run.threadsafe.hand_over if run.hands_over else run.threadsafe.cancel
+            ask(self._reason, mode)
             if run.seams.post(heard.set) and not heard.wait(DEAF):
                 complain(f"the run does not hear it: something blocks its event loop ({_NEXT[mode]})")

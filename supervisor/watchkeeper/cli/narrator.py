@@ -357,7 +357,11 @@ class Narrator:
         yield line(f"{INDENT}resumed {one_line(event.reason, 100)}", "plain")
 
     def _cancel_requested(self, event: CancelRequested) -> Iterator[Line]:
-        if event.reason == INTERRUPTED:
+        if event.status == "handed_over":
+            told = f"to be handed over to a person ({event.mode}): {one_line(event.reason, 100)}"
+            again = " (Ctrl-C again: stop now)" if event.reason == INTERRUPTED and event.mode == "after_turn" else ""
+            yield line(f"{INDENT}{told}{again}", "warn")
+        elif event.reason == INTERRUPTED:
             yield line(f"{INDENT}{_HINTS[event.mode]}", "warn")
         else:
             yield line(f"{INDENT}cancel requested ({event.mode}): {one_line(event.reason, 100)}", "warn")

@@ -95,6 +95,17 @@ class Options:
     policy: Annotated[
         Path | None, Parameter(group=AGENT, help="A TOML file: a profile with changes, and rules for tools.")
     ] = None
+    on_stop: Annotated[
+        Literal["stop", "hand-over"] | None,
+        Parameter(group=AGENT, help="What becomes of a run that is stopped: stop, or hand-over to a person."),
+    ] = None
+    continue_from: Annotated[
+        Path | None,
+        Parameter(name="--continue", group=AGENT, help="Continue a run from its token (a file); the task is optional."),
+    ] = None
+    another_agent: Annotated[
+        bool, Parameter(group=AGENT, help="The token may be of other tools or instructions than those given here.")
+    ] = False
     backend: Annotated[Literal["asyncio", "trio"], Parameter(group=AGENT, help="Event loop: asyncio or trio.")] = (
         "asyncio"
     )
@@ -120,6 +131,10 @@ class Options:
 
     json: Annotated[bool, Parameter(group=OUTPUT, help="Print events as JSON Lines; the rest goes to stderr.")] = False
     events: Annotated[Path | None, Parameter(group=OUTPUT, help="Write all events to this file, as JSON Lines.")] = None
+    report: Annotated[
+        Path | None,
+        Parameter(group=OUTPUT, help="Write a report, the events and a token to continue with into this folder."),
+    ] = None
 
 
 def policy_in(options: Options) -> Policy:
@@ -137,6 +152,8 @@ def policy_in(options: Options) -> Policy:
 def agent_of(options: Options, policy: Policy) -> Agent:
     """The agent as the options describe it. Raises :class:`CommandError` for what cannot work, with the remedy."""
     profile = policy.profile
+    if options.on_stop is not None:
+        profile = msgspec.structs.replace(profile, on_stop=options.on_stop.replace("-", "_"))
     tools = _tools(options)
     names = {tool.name for tool in tools}
     required = split(options.require)

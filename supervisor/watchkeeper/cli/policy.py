@@ -44,6 +44,7 @@ UNTRIED = (
     "on_overrun",
     "remind_at",
     "finish_at",
+    "on_stop",
     "on_limit",
     "goal_rules",
     "status_line",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
 
 import anyio
+import anyio.to_thread
 from cyclopts import Parameter
 
 from ..agent import Agent
 from ..errors import ConfigurationError, RunEndedError
+from ..log import KEEP as LOG_KEEPS
 from ..messages import Outcome
 from ..model import Model
 from ..plugins import load_detectors, load_guards
@@ -20,10 +23,12 @@ from ..run import Run
 from ..supervisor import Supervisor
 from ..thresholds import Steps
 from .approving import Unasked, approver_at
+from .bundling import KEEP, KEY, check_report, token_in, write_bundle
 from .epilogue import epilogue
 from .exits import FAILED, CommandError, HardExit, complain, exit_code, forget_stdout
 from .interrupts import Interrupts
 from .jsonlines import JsonLines, open_events
+from .narrator import Line
 from .options import Options, agent_of, policy_in, price_of
 from .plugged import with_steps
 from .view import Careful, Plain, View, show, view_on
@@ -34,10 +39,13 @@ OUTPUT_CLOSED = "output_closed"
 NOTHING_GIVEN = Options()
 
 
-def run(task: Annotated[str, Parameter(allow_leading_hyphen=True)], /, *, options: Options = NOTHING_GIVEN) -> int:
+def run(
+    task: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None, /, *, options: Options = NOTHING_GIVEN
+) -> int:
     """Give a task to an agent and supervise it.
 
-    Ctrl-C ends the run after the current turn; again: now; a third time: without waiting for anything.
+    Ctrl-C ends the run after the current turn; again: now; a third time: without waiting for anything. What is handed
+    over to a person leaves a folder with a report, the events and a token with which to continue.
 
     Calls that need approval, because a policy asks or because they cannot be undone, are asked about at the terminal,
     with the exact arguments that will be run. Without a terminal they are denied.
@@ -45,13 +53,10 @@ def run(task: Annotated[str, Parameter(allow_leading_hyphen=True)], /, *, option
     Parameters
     ----------
     task:
-        What is to be done, in words; - reads it from standard input.
+        What is to be done, in words; - reads it from standard input. With --continue: a word to go on with, or nothing.
     """
-    if task.startswith("-") and task != "-":
-        raise CommandError(f"unknown option {task}, or a task that begins with a hyphen (watchkeeper run --help)")
-    text = (sys.stdin.read() if task == "-" else task).strip()
-    if not text:
-        raise CommandError('the task is empty: watchkeeper run "What is to be done"')
+    text = _task(task, options)
+    check_report(options.report)
     policy = policy_in(options)
     agent = agent_of(options, policy)
     interrupts = Interrupts()
@@ -65,6 +70,20 @@ def run(task: Annotated[str, Parameter(allow_leading_hyphen=True)], /, *, option
     return code
 
 
+def _task(task: str | None, options: Options) -> str | None:
+    """What the user says. Raises :class:`CommandError` where that is missing."""
+    if task is None and options.continue_from is not None:
+        return None
+    if task is None:
+        raise CommandError('the task is missing: watchkeeper run "What is to be done"')
+    if task.startswith("-") and task != "-":
+        raise CommandError(f"unknown option {task}, or a task that begins with a hyphen (watchkeeper run --help)")
+    text = (sys.stdin.read() if task == "-" else task).strip()
+    if not text:
+        raise CommandError('the task is empty: watchkeeper run "What is to be done"')
+    return text
+
+
 class Performance:
     """One supervised run with what watches it: the view, the events, the signals."""
 
@@ -76,6 +95,8 @@ class Performance:
         """Of detectors of third parties, by name."""
         self._interrupts = interrupts
         self._json = options.json
+        self._options = options
+        self._token = token_in(options.continue_from) if options.continue_from is not None else None
         self._price = price_of(options)
         self._file = open_events(options.events, stack) if options.events is not None else None
         self._view = View() if options.json else Careful(view_on(sys.stdout), self._stdout_failed)
@@ -83,7 +104,7 @@ class Performance:
         self._run: Run | None = None
         self._unasked = Unasked()
 
-    async def perform(self, agent: Agent, task: str) -> int:
+    async def perform(self, agent: Agent, task: str | None) -> int:
         """Start the run and see it through to its end; the exit code. Leaves nothing behind that could hold up the
         process: what does not stop is left to a hard exit."""
         try:
@@ -93,11 +114,13 @@ class Performance:
                 prices={agent.model.name: self._price} if self._price is not None else None,
                 approver=approver_at(self._view, agent.profile.attended),
                 plugged=False,
+                token_key=os.environ.get(KEY) or None,
+                keep=KEEP if self._options.report is not None or agent.profile.on_stop == "hand_over" else LOG_KEEPS,
             )
-        except ConfigurationError as error:  # a third party's detector or guard cannot be loaded
+        except ConfigurationError as error:  # a third party's detector or guard cannot be loaded; a key is too short
             raise CommandError(str(error)) from error
         async with opened as supervisor:
-            run = self._run = await supervisor.start(agent, task)
+            run = self._run = await self._start(supervisor, agent, task)
             run.log.attach(self._unasked)
             self._interrupts.watch(run)
             async with anyio.create_task_group() as tasks:
@@ -110,10 +133,34 @@ class Performance:
                 complain(told)
             if always := supervisor.approved.toml(agent.name):
                 complain(f"permitted always; to keep it, put this into a policy (--policy FILE):\n{always}")
+            if self._options.report is not None or outcome.status == "handed_over":
+                code = await anyio.to_thread.run_sync(self._bundle, run, code)
             hard_exit = HardExit(code)
             hard_exit.arm()
             self._stack.callback(hard_exit.disarm)
         return code
+
+    async def _start(self, supervisor: Supervisor, agent: Agent, task: str | None) -> Run:
+        if self._token is None:
+            return await supervisor.start(agent, task)
+        try:
+            return await supervisor.start(
+                agent, task, continue_from=self._token, another_agent=self._options.another_agent
+            )
+        except ConfigurationError as error:
+            raise CommandError(f"--continue {self._options.continue_from}: {error}") from error
+
+    def _bundle(self, run: Run, code: int) -> int:
+        """Write what a person needs to look at the run and to continue it; the exit code."""
+        try:
+            self._print(write_bundle(run, self._options.report))
+        except CommandError as error:
+            complain(str(error))
+            return code or FAILED
+        return code
+
+    def _print(self, lines: Iterable[Line]) -> None:
+        (Careful(Plain(sys.stderr), lambda error: None) if self._json else self._view).print(lines)
 
     def _writers(self, run: Run) -> Iterator[JsonLines]:
         if self._file is not None:
@@ -122,7 +169,7 @@ class Performance:
             yield JsonLines(run, "stdout", sys.stdout.buffer, self._stdout_failed, safe=sys.stdout.isatty())
 
     def _tell(self, agent: Agent, outcome: Outcome) -> int:
-        (Careful(Plain(sys.stderr), lambda error: None) if self._json else self._view).print(epilogue(outcome))
+        self._print(epilogue(outcome))
         if outcome.reason in ("model_unavailable", "model_refused"):
             complain(_remedy(agent.model, outcome))
         return FAILED if self._lost and not exit_code(outcome) else exit_code(outcome)
@@ -150,9 +197,12 @@ def quiet_reports() -> Iterator[None]:
     """What a supervisor reports to its operator stands in the view, the epilogue and the events already."""
     import structlog
 
-    before = structlog.get_config()
+    configured, before = structlog.is_configured(), structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         yield
     finally:
-        structlog.configure(**before)
+        if configured:
+            structlog.configure(**before)
+        else:  # what is put back would count as configured, and go to standard output
+            structlog.reset_defaults()

@@ -31,6 +31,7 @@ GUARDS = {
     "guard:equal": "The profile refuses an equal call by its count alone.",
     "guard:duplicate": "The answer to this call is known and nothing has changed since.",
 }
+_LABELLED = '<span><i class="onset">▽</i> labelled onset</span> '
 LEGEND = (
     '<p class="legend">'
     '<span><b class="cell a0">A</b> equal calls have one letter and colour</span> '
@@ -38,11 +39,13 @@ LEGEND = (
     '<span><b class="cell a0 same">A</b> with the result that it had before</span> '
     '<span><b class="cell bad"></b> it failed</span> '
     '<span><b class="cell turn"></b> the user spoke before it</span> '
-    '<span><i class="onset">▽</i> labelled onset</span> '
+    f"{_LABELLED}"
     '<span><i class="nudge">▲</i> nudge</span> '
     '<span><i class="block">■</i> block</span> '
     '<span><i class="stop">●</i> stop</span></p>'
 )
+LEGEND_OF_ONE = LEGEND.replace(_LABELLED, "")
+"""The same for a run that nobody has labelled."""
 
 
 def timeline(judged: Judged, headline: str) -> str:

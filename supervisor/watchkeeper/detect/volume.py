@@ -72,6 +72,10 @@ class Volume:
     def _started(self, event: RunStarted) -> tuple[Finding, ...]:
         if event.limits.get("calls") is not None and not self._is_given:
             self._lines.pop("calls", None)
+        if event.earlier:  # it goes on with the work of another run: what that has used up counts
+            self._calls += int(event.earlier.get("calls", 0))
+            self._tokens += event.earlier.get("tokens", 0)
+            self._spend += event.earlier.get("money", 0)
         return ()
 
     def _settled(self, event: Settled) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ..messages import CallAdmitted, CallEnded, CallStarted, ChildEnded, ChildStarted, Event
@@ -64,6 +64,16 @@ class Evidence:
 
     def _child(self, event: ChildStarted | ChildEnded) -> None:
         self._last_write = event.n
+
+    def standing(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The tools that have found something, and those of them that would have to do so anew (``fresh``)."""
+        found = frozenset(self._found)
+        return found, frozenset(name for name in self.fresh & found if self._found[name] < self._last_write)
+
+    def take_over(self, calls: Iterable[str], found: Mapping[str, bool]) -> None:
+        """Begin with what an earlier run of the same work has found; false: before its last change."""
+        self.calls[:0] = calls
+        self._found |= {name: 0 if is_fresh else -1 for name, is_fresh in found.items()}
 
     def missing(self) -> Missing:
         found = self._found
