@@ -167,12 +167,14 @@ class Supervisor:
         above = [parent.budget if parent is not None else self.budget]
         if budget is not None:
             above.insert(0, budget)
+        run_id = self.seams.new_id("r")
+        agent, seams = self.seams.for_run(run_id, agent, task, parent)
         run = Run(
             self,
             agent,
             task,
-            run_id=self.seams.new_id("r"),
-            seams=self.seams,
+            run_id=run_id,
+            seams=seams,
             budget=Budget(*above, **agent.limits.amounts()),
             parent=parent,
             history=history,
@@ -182,6 +184,7 @@ class Supervisor:
             guard_mode=mode,
             attended=attended,
         )
+        seams.follow(run)
         self.runs[run.id] = run
         if parent is None:
             # Here, not in its task: the order of the queue is that of the calls of start.
