@@ -217,6 +217,7 @@ class Supervisor:
             async with anyio.create_task_group() as run.tasks:
                 try:
                     if await self._let_in(run):
+                        await run.seams.enter()
                         await self._perform(run, run.tasks)
                 except anyio.get_cancelled_exc_class():
                     if await self._cancelled_from_without():

@@ -94,12 +94,17 @@ class Asked(Entry, frozen=True, kw_only=True, tag="asked"):
 
 class Input(Entry, frozen=True, kw_only=True):
     """Something that came in from outside. ``i`` orders the inputs of all runs of a take; it came behind fact number
-    ``after`` of its run, at ``at`` ticks."""
+    ``after`` of its run, when all runs together had ``all`` facts, at ``at`` ticks."""
 
     i: int
     run: str
     after: int
+    all: int
     at: int
+
+
+class Began(Input, frozen=True, kw_only=True, tag="began"):
+    """The run began. Runs that are recorded begin one after the other, each when the one before has asked its model."""
 
 
 class ChunkCame(Input, frozen=True, kw_only=True, tag="piece"):
@@ -137,6 +142,8 @@ class ToolEnded(Input, frozen=True, kw_only=True, tag="tool"):
     error: str | None = None
     failure: dict[str, Any] | None = None
     hung: bool = False
+    at_once: bool = False
+    """It gave it without waiting for anything."""
     real: bool = False
 
 
@@ -167,4 +174,4 @@ class Happened(Entry, frozen=True, kw_only=True, tag="fact"):
 
 
 Traffic = HttpRequest | HttpResponse | HttpChunk | HttpEnd
-Line = Take | Traffic | RunLine | Asked | ChunkCame | ReplyEnded | ToolEnded | HostDid | Drawn | Happened
+Line = Take | Traffic | RunLine | Asked | Began | ChunkCame | ReplyEnded | ToolEnded | HostDid | Drawn | Happened

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -39,6 +40,7 @@ class Tape:
         self.path = Path(path)
         self._lock = threading.Lock()
         self._file = _opened(self.path, adding)
+        self._closer = weakref.finalize(self, os.close, self._file)
         self.failed: OSError | None = None
         """Why nothing is written any more, if so: what is recorded must not break over its recording."""
         self.write(Take(holds=holds, by=by or _version()))
@@ -58,9 +60,8 @@ class Tape:
     def close(self) -> None:
         """Nothing more is written. Closing twice changes nothing."""
         with self._lock:
-            if self._file >= 0:
-                os.close(self._file)
-                self._file = -1
+            self._closer()
+            self._file = -1
 
 
 class Recorded(msgspec.Struct, frozen=True):
