@@ -85,6 +85,7 @@ class Player(Seams):
         """Every fact is compared with the recorded one."""
         self.missed: CassetteMiss | None = None
         """The first thing that was not as recorded."""
+        self._asked = False
         self.facts: dict[str, int] = {}
         self._base = 0.0
 
@@ -135,11 +136,13 @@ class Player(Seams):
     def miss(self, message: str, lines: str = "") -> CassetteMiss:
         """Note that something is not as recorded. From then on nothing is held to the recorded order."""
         error = CassetteMiss(message, lines)
-        self.noted(error)
+        self.noted(error, asked=False)
         return error
 
-    def noted(self, error: CassetteMiss) -> None:
-        self.missed = self.missed or error
+    def noted(self, error: CassetteMiss, *, asked: bool = True) -> None:
+        """The first counts; but what was ``asked`` of a model or a tool says more than the facts it shows in."""
+        if self.missed is None or (asked and not self._asked):
+            self.missed, self._asked = error, asked
         self.exact = False
         self.order.open()
 

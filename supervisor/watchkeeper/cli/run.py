@@ -19,6 +19,7 @@ from ..plugins import load_detectors, load_guards
 from ..run import Run
 from ..supervisor import Supervisor
 from ..thresholds import Steps
+from .deck import Deck, deck_of
 from .epilogue import epilogue
 from .exits import FAILED, CommandError, HardExit, complain, exit_code, forget_stdout
 from .interrupts import Interrupts
@@ -49,13 +50,15 @@ def run(task: Annotated[str, Parameter(allow_leading_hyphen=True)], /, *, option
     if not text:
         raise CommandError('the task is empty: watchkeeper run "What is to be done"')
     policy = policy_in(options)
-    agent = agent_of(options, policy)
     interrupts = Interrupts()
     with contextlib.ExitStack() as stack:
-        performance = Performance(options, policy.steps, interrupts, stack)
+        deck = deck_of(options, text, stack)
+        agent = agent_of(options, policy, model=deck.model, mocked=deck.mocked)
+        performance = Performance(options, policy.steps, interrupts, stack, deck)
         stack.enter_context(quiet_reports())
         stack.enter_context(interrupts.installed())
-        code: int = anyio.run(performance.perform, agent, text, backend=options.backend)
+        backend, settings = deck.backend(options.backend)
+        code: int = anyio.run(performance.perform, agent, text, backend=backend, backend_options=settings)
     return code
 
 
@@ -63,9 +66,15 @@ class Performance:
     """One supervised run with what watches it: the view, the events, the signals."""
 
     def __init__(
-        self, options: Options, steps: Mapping[str, Steps], interrupts: Interrupts, stack: contextlib.ExitStack
+        self,
+        options: Options,
+        steps: Mapping[str, Steps],
+        interrupts: Interrupts,
+        stack: contextlib.ExitStack,
+        deck: Deck,
     ) -> None:
         self._stack = stack
+        self._deck = deck
         self._steps = steps
         """Of detectors of third parties, by name."""
         self._interrupts = interrupts
@@ -85,6 +94,7 @@ class Performance:
                 guards=load_guards(),
                 prices={agent.model.name: self._price} if self._price is not None else None,
                 plugged=False,
+                seams=self._deck.seams,
             )
         except ConfigurationError as error:  # a third party's detector or guard cannot be loaded
             raise CommandError(str(error)) from error
@@ -110,6 +120,9 @@ class Performance:
 
     def _tell(self, agent: Agent, outcome: Outcome) -> int:
         (Careful(Plain(sys.stderr), lambda error: None) if self._json else self._view).print(epilogue(outcome))
+        if (told := self._deck.trouble()) is not None:
+            complain(told)
+            return FAILED
         if outcome.reason in ("model_unavailable", "model_refused"):
             complain(_remedy(agent.model, outcome))
         return FAILED if self._lost and not exit_code(outcome) else exit_code(outcome)
