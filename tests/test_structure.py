@@ -32,7 +32,7 @@ LAYERS = tuple(
         " wording",
         "actors",
         "run supervisor threadsafe windup",
-        "cli journal models service testing",
+        "cassette cli journal models service testing",
     )
 )
 

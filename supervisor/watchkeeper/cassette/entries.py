@@ -1,4 +1,4 @@
-"""What stands in a cassette, line by line: frozen, tagged data. Times are in ticks of 2⁻²⁰ s, so that sums are exact."""
+"""What stands in a cassette, line by line: frozen, tagged data. Times are in ticks of 2⁻²⁰ s: sums are exact."""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ from ..errors import ConfigurationError
 Kind = Literal["rate_limited", "server_error", "cut", "stall", "malformed", "slow", "loss"]
 KINDS: tuple[str, ...] = get_args(Kind)
 MALFORMED = b'data: {"choices": [{"delta": {"content": "\n\n'
-RATE_LIMITED = b'{"error": {"message": "Rate limit reached", "type": "rate_limit_error", "code": "rate_limit_exceeded"}}'
+RATE_LIMITED = (
+    b'{"error": {"message": "Rate limit reached", "type": "rate_limit_error", "code": "rate_limit_exceeded"}}'
+)
 BROKEN = b'{"error": {"message": "The server had an error", "type": "server_error", "code": null}}'
 
 

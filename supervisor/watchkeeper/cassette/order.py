@@ -16,8 +16,8 @@ it, and the next request."""
 
 class Order:
     """Who waits for :meth:`turn` gets it when those before it have been let through, its run has as many facts as it
-    had then, and, in virtual time, the clock has come to where it was. :meth:`open` lets everybody through from then on:
-    once the run is another one, the order of the recorded one means nothing any more."""
+    had then, and, in virtual time, the clock has come to where it was. :meth:`open` lets everybody through from then
+    on: once the run is another one, the order of the recorded one means nothing any more."""
 
     def __init__(self, inputs: Sequence[Input], facts: Mapping[str, int], due: Callable[[Input], float] | None) -> None:
         self._inputs = inputs

@@ -7,33 +7,25 @@ import copy
 import os
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.lowlevel
 import msgspec
 
-from .. import failures
 from ..agent import Agent
-from ..current import current_call
 from ..errors import CassetteError, CassetteMiss, ConfigurationError, RunEndedError
 from ..messages import CallEnded, Event, LoopBlocked, RunEnded, decode_event, encode_event
-from ..model import Chunk, Request, Timeouts
 from ..redaction import Redaction
 from ..seams import Seams
-from ..tools import Tool
-from . import chunks
 from .entries import TICKS, HostDid, Input
 from .fault import Fault, Faults
-from .faulty import faulty
 from .match import difference, shown
-from .mock import real
 from .order import Order
-from .outcome import again, arguments_of
+from .playing import PlayedModel, played_tool
 from .recorder import ALL
-from .score import Reply, RunScore, Score
+from .score import RunScore, Score
 from .site import site_of
 from .tape import read
 
@@ -41,7 +33,12 @@ if TYPE_CHECKING:
     from ..run import Run
 
 Tools = Literal["played", "real"]
-STEERING = (("steer", "text", ""), ("pause", "reason", "paused"), ("resume", "reason", ""), ("cancel", "reason", "cancelled"))
+STEERING = (
+    ("steer", "text", ""),
+    ("pause", "reason", "paused"),
+    ("resume", "reason", ""),
+    ("cancel", "reason", "cancelled"),
+)
 """What a host does to a run, with the name of its first parameter and what that is by default."""
 
 
@@ -55,8 +52,8 @@ class Player(Seams):
     time recorded times are not waited for, and a timer is.
 
     - ``take``: which recording of the file, from 1; by default the first with this ``task``, or the first.
-    - ``tools``: ``real`` runs them, for their effects or to see what has changed. Then, and with ``faults``, the run may
-      be another one: its facts are its own, on its own clock, and only requests to the model must have been recorded.
+    - ``tools``: ``real`` runs them, for their effects or to see what has changed. Then, and with ``faults``, the run
+      may be another one: its facts are its own, on its own clock, and only requests to the model must be recorded ones.
 
     Raises :class:`CassetteError` for a file that cannot be read or holds no such run.
     """
@@ -71,6 +68,7 @@ class Player(Seams):
         faults: Iterable[Fault] = (),
     ) -> None:
         super().__init__()
+        self.virtual = True  # nobody is to look whether the loop is blocked: that it was, if it was, is recorded
         if tools not in ("played", "real"):
             raise ConfigurationError(f"tools are 'played' or 'real', not {tools!r}")
         contents = read(path)
@@ -92,18 +90,24 @@ class Player(Seams):
     def bind(self) -> None:
         self._inner = _inner()
         self._inner.bind()
-        self.virtual = self._inner.virtual
+        self._jump = _jumping() if self._inner.virtual else None
         self.thread = self._inner.thread
         self._base = int(self._inner.clock() * TICKS) / TICKS
         self.clock = self._inner.clock
         self.wall = self._inner.wall
-        self.order = Order(self._score.inputs, self.facts, self._due if self.virtual else None)
+        self.order = Order(self._score.inputs, self.facts, self._due if self._jump is not None else None)
         if not self.exact:
             self.order.open()
 
     def time(self, ticks: int) -> float:
         """The recorded time on the clock of this loop."""
         return self._base + ticks / TICKS
+
+    def reached(self, time: float) -> float:
+        """The clock says so: virtual time, and with it each timer that is set now, goes along."""
+        if self._jump is not None and (seconds := time - self._inner.clock()) > 0:
+            self._jump(seconds)
+        return time
 
     def post(self, function: Callable[[], Any]) -> bool:
         return self._inner.post(function)
@@ -119,8 +123,10 @@ class Player(Seams):
             raise self.miss(f"{self.path} holds no further run: one more is started than when it was recorded")
         return self._inner.new_id(prefix)
 
-    def outside_work(self) -> AbstractContextManager[None]:
-        return self._inner.outside_work()
+    @contextlib.contextmanager
+    def outside_work(self) -> Iterator[None]:
+        with self._inner.outside_work():
+            yield
 
     def for_run(self, run_id: str, agent: Agent, task: str, parent: Run | None) -> tuple[Agent, Seams]:
         score = self._score.runs.get(run_id)
@@ -130,7 +136,7 @@ class Player(Seams):
         copied = copy.copy(agent)
         copied.model = PlayedModel(played)
         if self.tools == "played":
-            copied.tools = {name: _played_tool(tool, played) for name, tool in agent.tools.items()}
+            copied.tools = {name: played_tool(tool, played) for name, tool in agent.tools.items()}
         return copied, played
 
     def miss(self, message: str, lines: str = "") -> CassetteMiss:
@@ -153,6 +159,46 @@ class Player(Seams):
 
     def _due(self, found: Input) -> float:
         return self.time(found.at)
+
+
+def _chosen(path: str, scores: list[Score], take: int | None, task: str | None) -> Score:
+    if take is not None:
+        if not 1 <= take <= len(scores):
+            raise CassetteError(f"{path} holds {len(scores)} recordings of runs, and no number {take}")
+        return scores[take - 1]
+    if task is None:
+        return scores[0]
+    found = next((score for score in scores if score.task == task), None)
+    if found is None:
+        held = "; ".join(repr(score.task[:80]) for score in scores[:5])
+        raise CassetteError(f"{path} holds no run with the task {task[:80]!r}; it holds {held}")
+    return found
+
+
+def _inner() -> Seams:
+    """Those of the loop that runs: virtual ones in virtual time."""
+    from ..testing.virtual import VirtualSeams
+
+    return VirtualSeams() if _jumping() is not None else Seams()
+
+
+def _jumping() -> Callable[[float], None] | None:
+    """How virtual time is moved on by so many seconds; None in real time."""
+    if anyio.get_cancelled_exc_class().__module__.startswith("trio"):
+        import trio
+
+        clock: Any = trio.lowlevel.current_clock()
+        return clock.jump if hasattr(clock, "autojump_threshold") else None
+    import asyncio
+
+    from ..testing.virtual import VirtualLoop
+
+    loop = asyncio.get_running_loop()
+    return loop.jump if isinstance(loop, VirtualLoop) else None
+
+
+def _shown(line: bytes) -> list[str]:
+    return shown(msgspec.json.decode(line))
 
 
 class Played(Seams):
@@ -211,8 +257,10 @@ class Played(Seams):
     def post(self, function: Callable[[], Any]) -> bool:
         return self.root.post(function)
 
-    def outside_work(self) -> AbstractContextManager[None]:
-        return self.root.outside_work()
+    @contextlib.contextmanager
+    def outside_work(self) -> Iterator[None]:
+        with self.root.outside_work():
+            yield
 
     def random(self) -> float:
         return self.score.chances.popleft() if self._exact and self.score.chances else self.root.random()
@@ -226,7 +274,10 @@ class Played(Seams):
 
     def _look(self) -> float:
         left = self._reads.get(site_of(sys._getframe(1)) or "")
-        self._last = self.root.time(left.popleft()) if left else max(self._last, self.root.clock())
+        if left:
+            self._last = self.root.reached(self.root.time(left.popleft()))
+        else:
+            self._last = max(self._last, self.root.clock())
         return self._last
 
     def _look_up(self) -> float:
@@ -303,109 +354,6 @@ class Played(Seams):
             act(line.text)
 
 
-class PlayedModel:
-    """The model of a run that is played: what the recorded one said, to the same requests, in order."""
-
-    def __init__(self, played: Played) -> None:
-        self._played = played
-        line = played.score.line
-        self.name = line.model
-        self.timeouts = msgspec.convert(line.about.get("timeouts", {}), Timeouts)
-        self.provider = line.about.get("provider")
-        self.base_url = line.about.get("base_url")
-        self.context_window = line.about.get("context_window")
-        self.secrets: tuple[str, ...] = ()
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
-        played = self._played
-        played.begun()
-        data = chunks.request_as_data(chunks.clean_request(request, played.redaction))
-        fault = played.root.faults.next()
-        try:
-            reply = played.score.reply(data) if fault is None or fault.kind == "slow" else played.score.peek(data)
-        except CassetteMiss as error:
-            played.root.noted(error)
-            raise
-        yield faulty(_Pieces(played.root, reply), fault)
-
-
-class _Pieces:
-    """The pieces of a recorded reply, each in its turn."""
-
-    def __init__(self, root: Player, reply: Reply) -> None:
-        self._root = root
-        self._pieces = iter(reply.pieces)
-        self._end = reply.end
-
-    def __aiter__(self) -> _Pieces:
-        return self
-
-    async def __anext__(self) -> Chunk:
-        found = next(self._pieces, None)
-        if found is not None:
-            await self._root.order.turn(found[0])
-            return chunks.chunk_in(found[1])
-        if self._end is None:
-            raise self._root.miss("the recording ends in the middle of this reply")
-        place, end = self._end
-        if end.how == "left" and not self._root.order.free:
-            self._root.order.over(place)
-            await anyio.sleep_forever()  # nobody waited for more of it then, and nobody will now
-        if end.how == "left":
-            raise self._root.miss("the recording of this reply ends here: whoever asked then did not read on")
-        await self._root.order.turn(place)
-        if end.how == "error":
-            raise chunks.error_in(end.error)
-        raise StopAsyncIteration
-
-
-def _played_tool(tool: Tool, played: Played) -> Tool:
-    """The tool with what it gave then."""
-    copied = copy.copy(tool)
-
-    async def play(**values: Any) -> Any:
-        try:
-            place, line = played.score.tool(tool.name, arguments_of(values, played.redaction))
-        except CassetteMiss as error:
-            played.root.noted(error)
-            raise
-        if line.real:
-            try:
-                return await real(tool, values)
-            finally:
-                played.root.order.over(place)
-        if not tool.is_async:
-            _as_from_thread(played)
-            await anyio.lowlevel.checkpoint()
-        if line.hung:
-            await _hang(played, place)
-        await played.root.order.turn(place, at_once=line.at_once)
-        return again(line, _without_number(played.detail(current_call().call_id)))
-
-    copied.function = play
-    copied.is_async = True
-    return copied
-
-
-def _as_from_thread(played: Played) -> None:
-    """A call that goes to a thread lets the next one start before it waits itself. Played, it has no thread."""
-    run = played.run
-    if run is not None and run.executor is not None:
-        run.executor._spawn()
-
-
-async def _hang(played: Played, place: int) -> None:
-    """It did not come to its end then: it waits for its cancel, and says of it what was said."""
-    played.root.order.over(place)
-    try:
-        await anyio.sleep_forever()
-    except BaseException as error:
-        with contextlib.suppress(AttributeError, TypeError):
-            setattr(error, failures.TOLD, played.detail(current_call().call_id))
-        raise
-
-
 def _details(score: RunScore) -> dict[str, str]:
     found = {}
     for fact in score.facts:
@@ -415,43 +363,3 @@ def _details(score: RunScore) -> dict[str, str]:
             if isinstance(event, CallEnded) and event.detail:
                 found[event.result.call_id] = event.detail
     return found
-
-
-def _without_number(detail: str) -> str:
-    first, _, rest = detail.partition("\n")
-    return rest if first.startswith("error ") else detail
-
-
-def _chosen(path: str, scores: list[Score], take: int | None, task: str | None) -> Score:
-    if take is not None:
-        if not 1 <= take <= len(scores):
-            raise CassetteError(f"{path} holds {len(scores)} recordings of runs, and no number {take}")
-        return scores[take - 1]
-    if task is None:
-        return scores[0]
-    found = next((score for score in scores if score.task == task), None)
-    if found is None:
-        held = "; ".join(repr(score.task[:80]) for score in scores[:5])
-        raise CassetteError(f"{path} holds no run with the task {task[:80]!r}; it holds {held}")
-    return found
-
-
-def _inner() -> Seams:
-    """Those of the loop that runs: virtual ones in virtual time."""
-    from ..testing.virtual import VirtualLoop, VirtualSeams
-
-    if anyio.get_cancelled_exc_class().__module__.startswith("trio"):
-        import trio
-
-        virtual = hasattr(trio.lowlevel.current_clock(), "autojump_threshold")
-    else:
-        import asyncio
-
-        virtual = isinstance(asyncio.get_running_loop(), VirtualLoop)
-    return VirtualSeams() if virtual else Seams()
-
-
-def _shown(line: bytes) -> list[str]:
-    return shown(msgspec.json.decode(line))
-
-

@@ -49,9 +49,10 @@ class RecordingProxy:
 
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
-        async with listener, Recording(
-            httpx2.AsyncHTTPTransport(limits=limits), self._tape, redaction=self._redaction
-        ) as transport:
+        async with (
+            listener,
+            Recording(httpx2.AsyncHTTPTransport(limits=limits), self._tape, redaction=self._redaction) as transport,
+        ):
             task_status.started(listener.extra(anyio.abc.SocketAttribute.local_port))  # noqa: S610  (not Django)
             async with anyio.create_task_group() as tasks:
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import inspect
 import itertools
 import math
 import os
 import sys
-import types
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
@@ -21,15 +19,15 @@ from .. import messages
 from ..agent import Agent
 from ..current import current_call
 from ..messages import CallEnded, CallStarted, ChildStarted, Event, LoopBlocked, RunEnded, encode_event
-from ..model import Chunk, Model, Request
+from ..model import Request
 from ..redaction import Redaction
 from ..seams import Seams
 from ..tools import Tool
-from ..trampoline import awaiting
 from . import chunks, scrub
-from .entries import TICKS, Action, Began, ChunkCame, Drawn, Happened, HostDid, Line, ReplyEnded, RunLine, ToolEnded
+from .entries import TICKS, Action, Began, Drawn, Happened, HostDid, Line, RunLine, ToolEnded
 from .order import ROUNDS
-from .outcome import arguments_of, failure_as_data, value_as_data
+from .outcome import arguments_of
+from .recording import Attempt, RecordedModel, recorded_tool
 from .site import site_of
 from .tape import Adding, Tape
 
@@ -52,9 +50,7 @@ class Recorder(Seams):
     used underneath. Raises :class:`CassetteError` for a file that cannot be written.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, adding: Adding = "once", seams: Seams | None = None
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, adding: Adding = "once", seams: Seams | None = None) -> None:
         super().__init__()
         self._inner = seams or Seams()
         self.virtual = self._inner.virtual
@@ -115,14 +111,16 @@ class Recorder(Seams):
         self.tape.write(Drawn(what="id", prefix=prefix, value=value))
         return value
 
-    def outside_work(self) -> AbstractContextManager[None]:
-        return self._inner.outside_work()
+    @contextlib.contextmanager
+    def outside_work(self) -> Iterator[None]:
+        with self._inner.outside_work():
+            yield
 
     def for_run(self, run_id: str, agent: Agent, task: str, parent: Run | None) -> tuple[Agent, Seams]:
         taken = Taken(self, run_id, parent.id if parent is not None else None, task)
         recorded = copy.copy(agent)
-        recorded.model = _RecordedModel(agent.model, taken)
-        recorded.tools = {name: _recorded_tool(tool, taken) for name, tool in agent.tools.items()}
+        recorded.model = RecordedModel(agent.model, taken)
+        recorded.tools = {name: recorded_tool(tool, taken) for name, tool in agent.tools.items()}
         return recorded, taken
 
     def close(self) -> None:
@@ -134,15 +132,6 @@ class Recorder(Seams):
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
-
-
-class Attempt(msgspec.Struct, frozen=True):
-    """An attempt at a call that is being recorded."""
-
-    tool: str
-    arguments: str
-    call: str
-    attempt: int
 
 
 class Taken(Seams):
@@ -215,8 +204,10 @@ class Taken(Seams):
     def post(self, function: Callable[[], Any]) -> bool:
         return self.root.post(function)
 
-    def outside_work(self) -> AbstractContextManager[None]:
-        return self.root.outside_work()
+    @contextlib.contextmanager
+    def outside_work(self) -> Iterator[None]:
+        with self.root.outside_work():
+            yield
 
     def random(self) -> float:
         value = self.root.random()
@@ -328,149 +319,5 @@ class Taken(Seams):
         )
 
 
-class _RecordedModel:
-    """The model of a run, with its replies written down."""
-
-    def __init__(self, inner: Model, taken: Taken) -> None:
-        self._inner = inner
-        self._taken = taken
-        self.name = inner.name
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[Chunk]]:
-        reply = _Reply(self._taken, self._taken.asked(request))
-        try:
-            async with self._inner.stream(request) as pieces:
-                yield reply.hearing(pieces)
-        except Exception as error:
-            reply.over("error", error)
-            raise
-        finally:
-            reply.over("left")
-            reply.write()
-
-
-class _Reply:
-    """One reply that is being recorded."""
-
-    def __init__(self, taken: Taken, ask: int) -> None:
-        self._taken = taken
-        self._ask = ask
-        self._came: list[tuple[dict[str, Any], Chunk]] = []
-        self._end: ReplyEnded | None = None
-        self._pieces: AsyncIterator[Chunk]
-
-    def hearing(self, pieces: AsyncIterator[Chunk]) -> _Reply:
-        self._pieces = pieces
-        return self
-
-    def __aiter__(self) -> _Reply:
-        return self
-
-    async def __anext__(self) -> Chunk:
-        try:
-            piece = await anext(self._pieces)
-        except StopAsyncIteration:
-            await self._taken.root.settled()
-            self.over("whole")
-            raise
-        except Exception as error:
-            await self._taken.root.settled()
-            self.over("error", error)
-            raise
-        await self._taken.root.settled()
-        self._came.append((self._taken.place(), piece))
-        return piece
-
-    def over(self, how: Any, error: BaseException | None = None) -> None:
-        """How it ended; the first word counts."""
-        if self._end is None:
-            data = chunks.error_as_data(error, self._taken.redaction) if error is not None else {}
-            self._end = ReplyEnded(**self._taken.place(), ask=self._ask, how=how, error=data)
-
-    def write(self) -> None:
-        clean, rest = chunks.scrubbed([piece for _, piece in self._came], self._taken.redaction)
-        lines: list[Line] = [
-            ChunkCame(**place, ask=self._ask, **chunks.fields_of(piece))
-            for (place, _), piece in zip(self._came, clean, strict=True)
-        ]
-        assert self._end is not None
-        place = {name: getattr(self._end, name) for name in ("i", "run", "after", "at")}
-        lines += [ChunkCame(**place, ask=self._ask, **chunks.fields_of(piece)) for piece in rest]
-        self._taken.write(*lines, self._end)
-
-
-def _recorded_tool(tool: Tool, taken: Taken) -> Tool:
-    """The tool with what it gives written down."""
-    recorded = copy.copy(tool)
-    function = tool.function
-
-    def gave(value: Any) -> dict[str, Any]:
-        return value_as_data(value, tool, taken.redaction)
-
-    def broke(error: BaseException) -> dict[str, Any]:
-        if isinstance(error, Exception):
-            return {"failure": failure_as_data(error, taken.redaction)}
-        return {"hung": True}
-
-    async def within(**values: Any) -> Any:
-        return await awaited(function(**values), taken.begun(tool, values), at_once=True)
-
-    async def awaited(value: Any, attempt: Attempt, *, at_once: bool = False) -> Any:
-        waits: list[bool] = []
-        try:
-            value = await noticing(awaiting(value), waits)
-        except BaseException as error:
-            if waits and isinstance(error, Exception):
-                await taken.root.settled()
-            taken.ended(attempt, broke(error), within=True, at_once=at_once and not waits)
-            raise
-        if waits:
-            await taken.root.settled()
-        taken.ended(attempt, gave(value), within=True, at_once=at_once and not waits)
-        return value
-
-    def in_thread(**values: Any) -> Any:
-        attempt = taken.begun(tool, values)
-        try:
-            value = function(**values)
-        except BaseException as error:
-            taken.ended(attempt, broke(error), within=False)
-            raise
-        if inspect.isawaitable(value):
-            return awaited(value, attempt)
-        taken.ended(attempt, gave(value), within=False)
-        return value
-
-    recorded.function = within if tool.is_async else in_thread
-    return recorded
-
-
-@types.coroutine
-def noticing(coroutine: Coroutine[Any, Any, Any], waits: list[bool]) -> Generator[Any, Any, Any]:
-    """Drive a coroutine, and note in ``waits`` if it waits for anything."""
-    try:
-        yielded = coroutine.send(None)
-    except StopIteration as stop:
-        return stop.value
-    waits.append(True)
-    while True:
-        try:
-            sent = yield yielded
-        except BaseException as error:
-            failure: BaseException | None = error
-        else:
-            failure = None
-        try:
-            yielded = coroutine.send(sent) if failure is None else coroutine.throw(failure)
-        except StopIteration as stop:
-            return stop.value
-
-
 def _on_grid(seconds: float) -> float:
     return math.floor(seconds * TICKS) / TICKS
-
-

@@ -75,7 +75,10 @@ class Score:
         self.inputs: list[Input] = []
         rest: list[Line] = []
         for line in lines:
-            (self.inputs if isinstance(line, Input) else rest).append(line)  # type: ignore[arg-type]
+            if isinstance(line, Input):
+                self.inputs.append(line)
+            else:
+                rest.append(line)
         self.inputs.sort(key=lambda line: line.i)
         replies: dict[tuple[str, int], Reply] = {}
         before: dict[str, dict[str, Any]] = {}
@@ -90,20 +93,20 @@ class Score:
                 self._run(line.run).replies.append(reply)
             elif isinstance(line, Happened):
                 self._run(line.run).facts.append(line)
-        for place, line in enumerate(self.inputs):
-            run = self._run(line.run)
-            if isinstance(line, ToolEnded):
-                run.tools.setdefault((line.tool, line.arguments), deque()).append((place, line))
-            elif isinstance(line, Began):
+        for place, found in enumerate(self.inputs):
+            run = self._run(found.run)
+            if isinstance(found, ToolEnded):
+                run.tools.setdefault((found.tool, found.arguments), deque()).append((place, found))
+            elif isinstance(found, Began):
                 run.began = place
-            elif isinstance(line, HostDid):
-                run.host.append((place, line))
-            elif isinstance(line, ChunkCame | ReplyEnded):
-                reply = replies.setdefault((line.run, line.ask), Reply({}))
-                if isinstance(line, ChunkCame):
-                    reply.pieces.append((place, line))
+            elif isinstance(found, HostDid):
+                run.host.append((place, found))
+            elif isinstance(found, ChunkCame | ReplyEnded):
+                reply = replies.setdefault((found.run, found.ask), Reply({}))
+                if isinstance(found, ChunkCame):
+                    reply.pieces.append((place, found))
                 else:
-                    reply.end = (place, line)
+                    reply.end = (place, found)
 
     @property
     def task(self) -> str:

@@ -34,9 +34,7 @@ def told_in(headers: Iterable[tuple[str, str]]) -> list[str]:
     return found
 
 
-def headers_of(
-    headers: Iterable[tuple[str, str]], allowed: frozenset[str], redaction: Redaction
-) -> dict[str, str]:
+def headers_of(headers: Iterable[tuple[str, str]], allowed: frozenset[str], redaction: Redaction) -> dict[str, str]:
     """The headers that may be kept, in lower case. ``date`` stays only beside a Retry-After, which counts from it."""
     found = {name.lower(): redaction.text(value) for name, value in headers if name.lower() in allowed}
     if "retry-after" in found:

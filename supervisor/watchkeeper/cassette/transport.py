@@ -1,4 +1,4 @@
-"""A cassette at the transport of ``httpx2``: what is asked of a server is recorded on its way, or played from a file."""
+"""A cassette at the transport of ``httpx2``: what is asked of a server is recorded on its way, or played."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import CassetteError, CassetteMiss
-from ..redaction import NOTHING_SECRET, Redaction
+from ..redaction import Redaction
 from .entries import TICKS
 from .exchange import Exchange, Played, asked_most_like, body_in, body_of, exchanges
 from .fault import BROKEN, MALFORMED, RATE_LIMITED, Fault, Faults
@@ -220,14 +220,14 @@ def recording_client(
 
     inner = httpx2.AsyncHTTPTransport(limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0))
     transport = Recording(inner, Tape(path, "http", adding=adding), redaction=redaction)
-    return httpx2.AsyncClient(transport=transport, timeout=None, follow_redirects=True)  # noqa: S113  (the model's own)
+    return httpx2.AsyncClient(transport=transport, timeout=None, follow_redirects=True)
 
 
 def playing_client(path: str | os.PathLike[str], **settings: Any) -> httpx2.AsyncClient:
     """A client that answers from the cassette; the settings are those of :class:`Playing`."""
     import httpx2
 
-    return httpx2.AsyncClient(transport=Playing(path, **settings), timeout=None)  # noqa: S113  (nothing is waited for)
+    return httpx2.AsyncClient(transport=Playing(path, **settings), timeout=None)
 
 
 def stream_of(pieces: AsyncIterator[bytes], close: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The server's side of HTTP/1.1, as far as a proxy needs it: requests in, within bounds; replies out, piece by piece."""
+"""The server's side of HTTP/1.1, as far as a proxy needs it: requests in, within bounds; replies out in pieces."""
 
 from __future__ import annotations
 
@@ -147,9 +147,7 @@ class Wire:
 def forwarded(headers: Iterable[tuple[str, str]]) -> Headers:
     """The headers that go further: none that are between two neighbours, nor those that ``Connection`` names."""
     given = list(headers)
-    named = {
-        name.strip().lower() for key, value in given if key.lower() == "connection" for name in value.split(",")
-    }
+    named = {name.strip().lower() for key, value in given if key.lower() == "connection" for name in value.split(",")}
     return [(name, value) for name, value in given if name.lower() not in HOP_BY_HOP | named]
 
 

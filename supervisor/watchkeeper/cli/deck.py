@@ -155,5 +155,3 @@ def _faults(options: Options) -> list[Fault]:
     for text in options.fault:
         found += faults_in(text[1:]) if text.startswith("@") else [fault_in(text)]
     return found
-
-

@@ -94,7 +94,9 @@ class Options:
     add: Annotated[bool, Parameter(group=CASSETTE, help="With --record: add to the file if it is there.")] = False
     from_cassette: Annotated[
         Path | None,
-        Parameter(group=CASSETTE, help="Play the model, and a recorded run's tools, from this file; without any socket."),
+        Parameter(
+            group=CASSETTE, help="Play the model, and a recorded run's tools, from this file; without any socket."
+        ),
     ] = None
     mock_tools: Annotated[
         bool, Parameter(group=CASSETTE, help="Tools give what was recorded (the default where a run is played).")

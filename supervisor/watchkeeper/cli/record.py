@@ -42,8 +42,8 @@ def record(
     try:
         anyio.run(_serve, proxy, port, file, backend=backend)
     except* OSError as group:
-        error = group.exceptions[0]
-        raise CommandError(f"--port {port}: {getattr(error, 'strerror', None) or error}; name another") from None
+        why = " ".join(str(error) for error in group.exceptions)
+        raise CommandError(f"--port {port}: {why}; name another") from None
     finally:
         tape.close()
     if tape.failed is not None:
