@@ -36,8 +36,9 @@ class CassetteMiss(CassetteError):
         self.difference = difference
 
 
-class SocketForbidden(CassetteError):
-    """Raised where a socket would be used while a cassette is played that forbids any."""
+class SocketForbidden(CassetteError, OSError):
+    """Raised where a socket would be used while a cassette is played that forbids any; to who asks, a network that is
+    not there."""
 
 
 class Transient(WatchkeeperError):

@@ -9,7 +9,7 @@ import anyio.lowlevel
 
 from .entries import Input
 
-ROUNDS = 16
+ROUNDS = 50
 """Rounds of the loop in which what follows from one input has come to its end: the result of a call, the verdict on
 it, and the next request."""
 
@@ -66,6 +66,8 @@ class Order:
 
     def over(self, place: int) -> None:
         """The input has been let through, or nobody wants it any more."""
+        if place < self._cursor:
+            return
         self._passed.add(place)
         while self._cursor in self._passed:
             self._passed.discard(self._cursor)

@@ -51,7 +51,11 @@ class PlayedModel:
         except CassetteMiss as error:
             played.root.noted(error)
             raise
-        yield faulty(_Pieces(played.root, reply), fault)
+        pieces = _Pieces(played.root, reply)
+        try:
+            yield faulty(pieces, fault)
+        finally:
+            pieces.leave()
 
 
 class _Pieces:
@@ -61,6 +65,11 @@ class _Pieces:
         self._root = root
         self._pieces = iter(reply.pieces)
         self._end = reply.end
+
+    def leave(self) -> None:
+        """Nobody wants more of it: nobody waits for the turns of the rest."""
+        for place, _ in (*self._pieces, *((self._end,) if self._end is not None else ())):
+            self._root.order.over(place)
 
     def __aiter__(self) -> _Pieces:
         return self

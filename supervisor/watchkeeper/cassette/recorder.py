@@ -243,6 +243,11 @@ class Taken(Seams):
         self._open[here.call_id] = attempt
         return attempt
 
+    async def settled(self, attempt: Attempt) -> None:
+        """Before the result of a call is taken up. That of a sub-agent follows from what came to the sub-agent."""
+        if attempt.call not in self._parents:
+            await self.root.settled()
+
     def ended(self, attempt: Attempt, gave: dict[str, Any], *, within: bool, at_once: bool = False) -> None:
         """An attempt is over. What a thread gave counts when the run takes it up."""
         if within:

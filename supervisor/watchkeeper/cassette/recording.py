@@ -128,11 +128,11 @@ def recorded_tool(tool: Tool, taken: Taken) -> Tool:
             value = await noticing(awaiting(value), waits)
         except BaseException as error:
             if waits and isinstance(error, Exception):
-                await taken.root.settled()
+                await taken.settled(attempt)
             taken.ended(attempt, broke(error), within=True, at_once=at_once and not waits)
             raise
         if waits:
-            await taken.root.settled()
+            await taken.settled(attempt)
         taken.ended(attempt, gave(value), within=True, at_once=at_once and not waits)
         return value
 

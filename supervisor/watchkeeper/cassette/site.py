@@ -7,6 +7,8 @@ from types import FrameType
 APPEND = "Log.append"
 LIVE = frozenset({"_until_end", "snapshot"})
 """Functions that look as often as they are woken, and put nothing of it into a fact."""
+STEERED = frozenset({"Run.cancel", "Run.pause", "Run._pause", "Run.resume", "Run.steer"})
+"""What a host calls, or the cassette in its place."""
 DEPTH = 4
 
 
@@ -18,7 +20,7 @@ def site_of(frame: FrameType | None) -> str | None:
         if code.co_name in LIVE:
             return None
         names.append(code.co_qualname)
-        if names[0] == APPEND:
-            return APPEND
+        if names[0] == APPEND or names[0] in STEERED:
+            return names[0]
         frame = frame.f_back
     return "<".join(names[:2])
