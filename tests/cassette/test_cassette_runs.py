@@ -69,7 +69,9 @@ async def hang() -> None:
 def busy() -> Agent:
     """Two turns of many calls, a retry of the model, sub-agents side by side, a long answer."""
     one = Agent(ScriptedModel([call(("look", {"place": "a", "seconds": 0.03})), say("one")]), [look], name="one")
-    two = Agent(ScriptedModel([call(("look", {"place": "b"}), ("look", {"place": "c"})), say("two")]), [look], name="two")
+    two = Agent(
+        ScriptedModel([call(("look", {"place": "b"}), ("look", {"place": "c"})), say("two")]), [look], name="two"
+    )
     calls: list[tuple[str, Any]] = [("look", {"place": str(n), "seconds": 0.05 - n / 100}) for n in range(3)]
     calls += [("count", {"n": n}) for n in range(1, 5)]
     calls += [("refuse", {}), ("flaky", {}), ("hang", {}), ("unknown", {}), ("look", "{oops")]
@@ -293,7 +295,9 @@ def test_mocked_tools_give_what_was_recorded_by_occurrence(name: str, tmp_path: 
     results = [message.content for message in outcome.history if message.role == "tool"]
     assert results == [message.content for message in recorded.history if message.role == "tool"]
     assert ran == mocked.missed == []
-    outcome, _ = perform_on(name, VirtualSeams(), scripted(call(("look", {"place": "q"})), say("x"), tools=mocked.of([look])))
+    outcome, _ = perform_on(
+        name, VirtualSeams(), scripted(call(("look", {"place": "q"})), say("x"), tools=mocked.of([look]))
+    )
     assert "no call of look with these arguments was recorded" in mocked.missed[0]
     assert '- "place": "z"' in mocked.missed[0]
     assert [one.kind for one in outcome.calls] == ["failed"]
@@ -373,5 +377,3 @@ def test_a_supervisor_that_neither_records_nor_plays_has_its_agent_as_it_is() ->
             await run.wait()
 
     anyio.run(main)
-
-

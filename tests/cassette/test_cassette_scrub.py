@@ -46,9 +46,7 @@ def test_a_secret_across_events_is_cut_out(secret: str, field: str) -> None:
     assert len(found) == len(pieces)
     whole = b"".join(found).decode()
     told = "".join(
-        json.loads(line[5:])["choices"][0]["delta"][field]
-        for line in whole.splitlines()
-        if line.startswith("data: {")
+        json.loads(line[5:])["choices"][0]["delta"][field] for line in whole.splitlines() if line.startswith("data: {")
     )
     assert told == f"it is {MARK} you see"
     assert whole.endswith("data: [DONE]\n\n")

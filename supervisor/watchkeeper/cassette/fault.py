@@ -65,12 +65,9 @@ class Faults:
     def next(self) -> Fault | None:
         """For the next request."""
         self._count += 1
-        for fault, drawn in self._faults:
-            # Drawn in any case: whether an earlier fault hits must not change when this one does.
-            hit = drawn.random() < fault.chance
-            if hit and fault.at in (0, self._count):
-                return fault
-        return None
+        # All are drawn in any case: whether one hits must not change when another one does.
+        hits = [fault for fault, drawn in self._faults if drawn.random() < fault.chance]
+        return next((fault for fault in hits if fault.at in (0, self._count)), None)
 
 
 def fault_in(text: str) -> Fault:
