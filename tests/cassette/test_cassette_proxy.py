@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ async def test_streams_go_through_and_are_recorded(tmp_path: Path) -> None:
 
 
 async def test_each_piece_goes_on_at_once(tmp_path: Path) -> None:
-    async with ChatServer([Stall(2)]) as server, httpx2.AsyncClient() as client:
+    async with ChatServer([Stall(2)]) as server, httpx2.AsyncClient() as client:  # noqa: SIM117
         async with proxied(server.base_url, tmp_path / "a") as base:
             async with client.stream("POST", f"{base}/chat/completions", json=BODY) as response:
                 pieces = response.aiter_raw()
@@ -86,7 +86,7 @@ async def test_each_piece_goes_on_at_once(tmp_path: Path) -> None:
 
 
 async def test_ending_it_keeps_what_is_under_way(tmp_path: Path) -> None:
-    async with ChatServer([Slow(Say("a long answer " * 20), 0.05)]) as server:
+    async with ChatServer([Slow(Say("a long answer " * 20), 0.05)]) as server:  # noqa: SIM117
         async with proxied(server.base_url, tmp_path / "a") as base, talking(base) as stream:
             body = json.dumps(BODY).encode()
             head = f"POST /chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -122,7 +122,10 @@ async def test_headers_between_neighbours_go_no_further(tmp_path: Path) -> None:
 
 
 async def test_a_connection_is_used_again_and_a_body_may_come_in_chunks(tmp_path: Path) -> None:
-    async with ChatServer([Say("one"), Say("two")]) as server, proxied(server.base_url, tmp_path / "a") as base:
+    async with (  # noqa: SIM117
+        ChatServer([Say("one"), Say("two")]) as server,
+        proxied(server.base_url, tmp_path / "a") as base,
+    ):
         async with talking(base) as stream:
             for answer in (b"one", b"two"):
                 body = json.dumps({**BODY, "stream": False}).encode()
@@ -141,7 +144,7 @@ async def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_reply_that_breaks_off_breaks_off(tmp_path: Path) -> None:
-    async with ChatServer([Drop(3)]) as server, proxied(server.base_url, tmp_path / "a") as base:
+    async with ChatServer([Drop(3)]) as server, proxied(server.base_url, tmp_path / "a") as base:  # noqa: SIM117
         async with httpx2.AsyncClient() as client:
             with pytest.raises(httpx2.TransportError):
                 await read_all(client, base)
@@ -181,10 +184,8 @@ def test_nothing_that_comes_in_breaks_the_reader(data: bytes) -> None:
             pass
 
     async def read_one() -> None:
-        try:
+        with suppress(BadRequest, anyio.EndOfStream):
             await Wire(Once()).request()  # type: ignore[arg-type]
-        except (BadRequest, anyio.EndOfStream):
-            pass
 
     anyio.run(read_one)
 

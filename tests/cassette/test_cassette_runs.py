@@ -208,7 +208,7 @@ def test_a_cancelled_run_is_played(played_on: str, tmp_path: Path) -> None:
     assert perform_on(played_on, Player(tmp_path / "a"), scripted(*steps), host) == recorded
 
 
-# -- what is not as recorded ---------------------------------------------------------------------------------------------
+# -- what is not as recorded -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("played_on", BACKENDS)
@@ -265,7 +265,7 @@ def test_recordings_are_chosen_by_task_or_number(simple: Path) -> None:
         Player(simple, tools="mocked")  # type: ignore[arg-type]
 
 
-# -- tools, faults, secrets ----------------------------------------------------------------------------------------------
+# -- tools, faults, secrets --------------------------------------------------------------------------------------------
 
 
 def test_tools_may_be_run_for_real(simple: Path) -> None:
@@ -291,7 +291,7 @@ def test_mocked_tools_give_what_was_recorded_by_occurrence(name: str, tmp_path: 
     recorded, _ = record(tmp_path / "a", name, agent([next_number, look]))
     ran.clear()
     mocked = MockedTools(tmp_path / "a")
-    outcome, events = perform_on(name, VirtualSeams(), agent(mocked.of([next_number, look])))
+    outcome, _ = perform_on(name, VirtualSeams(), agent(mocked.of([next_number, look])))
     results = [message.content for message in outcome.history if message.role == "tool"]
     assert results == [message.content for message in recorded.history if message.role == "tool"]
     assert ran == mocked.missed == []
@@ -337,7 +337,7 @@ def test_no_secret_enters_a_recorded_run(name: str, tmp_path: Path) -> None:
     assert "[redacted]" in text
 
 
-# -- no socket -----------------------------------------------------------------------------------------------------------
+# -- no socket ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", BACKENDS)

@@ -265,12 +265,12 @@ async def test_a_planted_secret_is_nowhere_in_the_file(tmp_path: Path) -> None:
     assert words_kept == "your key is [redacted], keep it"
 
 
-# -- faults --------------------------------------------------------------------------------------------------------------
+# -- faults ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 async def plain(tmp_path: Path) -> Path:
-    async with ChatServer([Say("hello there, whoever you are"), Say("again")]) as server:
+    async with ChatServer([Say("hello there, whoever you are"), Say("again")]) as server:  # noqa: SIM117
         async with recording_client(tmp_path / "plain") as client:
             await ask(model_of(server.base_url, client))
     return tmp_path / "plain"
@@ -330,7 +330,7 @@ async def test_random_loss_is_the_same_for_the_same_seed(plain: Path) -> None:
     assert 8 < sum(await lost(1)) < 32
 
 
-# -- a real small model --------------------------------------------------------------------------------------------------
+# -- a real small model ------------------------------------------------------------------------------------------------
 
 
 async def test_a_real_small_model_is_played() -> None:
