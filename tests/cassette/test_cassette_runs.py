@@ -78,7 +78,7 @@ def busy() -> Agent:
     model = ScriptedModel(
         [
             call(*calls, text="I look."),
-            fail("rate_limited", retry_after=0.3),
+            fail("server", retry_after=0.3),
             call(("one", {"task": "x"}), ("two", {"task": "y"})),
             say(" ".join(f"word{n}" for n in range(200)), delay=0.02),
         ],
@@ -140,6 +140,16 @@ def test_a_run_plays_back_to_the_same_events(recorded_on: str, tmp_path: Path) -
         player.check()
         assert again == (outcome, events)
     assert ran == []
+
+
+@pytest.mark.parametrize("played_on", BACKENDS)
+def test_a_rate_limit_is_waited_out_as_it_was(played_on: str, tmp_path: Path) -> None:
+    steps = (fail("rate_limited", retry_after=0.2), *SIMPLE)
+    recorded = record(tmp_path / "a", "asyncio", scripted(*steps))
+    assert recorded[0].seconds > 0.2
+    player = Player(tmp_path / "a")
+    assert perform_on(played_on, player, scripted(*steps)) == recorded
+    player.check()
 
 
 @pytest.mark.parametrize("played_on", BACKENDS)
