@@ -33,7 +33,7 @@ LAYERS = tuple(
         " thresholds tools trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
-        "cli handover journal models service testing",
+        "cassette cli handover journal models service testing",
     )
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -110,7 +111,7 @@ class Assembly:
             if len(self._calls) > MAX_CALLS:
                 raise ModelError("bad_request", f"the reply holds more than {MAX_CALLS} calls")
         elif isinstance(chunk, Finished):
-            self.finish = chunk.reason
+            self.finish = sys.intern(chunk.reason)  # a default is left out of a fact by identity
         elif isinstance(chunk, UsageReported):
             self.usage = chunk.usage
         else:

@@ -93,9 +93,8 @@ class Budget:
         for budget in self.path:
             for dimension, amount in amounts.items():
                 budget.held[dimension] = budget.held.get(dimension, 0) + amount
-        root = self.path[-1]
-        root._holds += 1
-        return Hold(self, dict(amounts), root._holds)
+        self._holds += 1
+        return Hold(self, dict(amounts), self._holds)
 
     def take(self, amounts: Mapping[str, float]) -> Short | None:
         """Spend at once what is known beforehand, or say which limit is short; nothing is spent then."""

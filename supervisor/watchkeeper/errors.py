@@ -35,6 +35,24 @@ class ApprovalError(WatchkeeperError):
         self.code = code
 
 
+class CassetteError(WatchkeeperError):
+    """Raised for a cassette that cannot be written, read or played; names the file, the line and the remedy."""
+
+
+class CassetteMiss(CassetteError):
+    """Raised when something is asked that the cassette does not hold; ``difference`` shows how it differs from the
+    nearest of what was recorded (a short unified diff; empty if it was recorded less often than it is asked)."""
+
+    def __init__(self, message: str, difference: str = "") -> None:
+        super().__init__(f"{message}\n{difference}" if difference else message)
+        self.difference = difference
+
+
+class SocketForbidden(CassetteError, OSError):
+    """Raised where a socket would be used while a cassette is played that forbids any; to who asks, a network that is
+    not there."""
+
+
 class Transient(WatchkeeperError):
     """Raised by a tool whose failure will pass; ``retry_after`` is the wait in seconds that it knows of, if any.
 

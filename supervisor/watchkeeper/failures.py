@@ -14,6 +14,8 @@ HOSTILE = (Exception, SystemExit, GeneratorExit)
 SHOWN = 300
 """Characters of an exception's text that a model may read."""
 
+TOLD = "__watchkeeper_text__"
+"""The attribute of a failure that is played from a cassette: the whole of it as it was when it was recorded."""
 LONGEST = 19_000
 """Characters of a traceback."""
 
@@ -58,7 +60,8 @@ def short(failure: BaseException, redaction: Redaction = NOTHING_SECRET) -> str:
 def full_text(failure: BaseException, redaction: Redaction = NOTHING_SECRET) -> str:
     """The whole of it with its traceback, for people, without secrets; of a very long one the begin and the end."""
     try:
-        text = redaction.text("".join(traceback.format_exception(failure)))
+        text = getattr(failure, TOLD, None) or "".join(traceback.format_exception(failure))
+        text = redaction.text(str(text))
         if len(text) <= LONGEST:
             return text
         head = LONGEST // 4

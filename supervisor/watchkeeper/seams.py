@@ -7,7 +7,11 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .agent import Agent
+    from .run import Run
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, lower case
 
@@ -64,6 +68,16 @@ class Seams:
         """A sortable id: milliseconds since the epoch and 52 random bits, 20 characters of base 32 after the prefix."""
         number = (int(self.wall() * 1000) & (1 << 48) - 1) << 52 | self._random.getrandbits(52)
         return prefix + "".join(_ALPHABET[number >> shift & 31] for shift in range(95, -5, -5))
+
+    def for_run(self, run_id: str, agent: Agent, task: str, parent: Run | None) -> tuple[Agent, Seams]:
+        """The agent and the seams of a run that is about to start: where a run is recorded or played, its own."""
+        return agent, self
+
+    async def enter(self) -> None:
+        """The run has a place, and is about to begin."""
+
+    def follow(self, run: Run) -> None:
+        """The run is there, and no fact of it yet."""
 
     @contextlib.contextmanager
     def outside_work(self) -> Iterator[None]:

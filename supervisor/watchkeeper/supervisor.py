@@ -215,12 +215,14 @@ class Supervisor:
         above = [_purse_of(parent) if parent is not None else self.budget]
         if budget is not None:
             above.insert(0, budget)
+        run_id = self.seams.new_id("r")
+        agent, seams = self.seams.for_run(run_id, agent, task, parent)
         run = Run(
             self,
             agent,
             task,
-            run_id=self.seams.new_id("r"),
-            seams=self.seams,
+            run_id=run_id,
+            seams=seams,
             budget=Budget(*above, **agent.limits.amounts()),
             parent=parent,
             history=history,
@@ -233,6 +235,7 @@ class Supervisor:
         )
         if before is not None:
             run.go_on_from(before, given, text)
+        seams.follow(run)
         self.runs[run.id] = run
         if parent is None:
             # Here, not in its task: the order of the queue is that of the calls of start.
@@ -265,6 +268,7 @@ class Supervisor:
             async with anyio.create_task_group() as run.tasks:
                 try:
                     if await self._let_in(run):
+                        await run.seams.enter()
                         await self._perform(run, run.tasks)
                 except anyio.get_cancelled_exc_class():
                     if await self._cancelled_from_without():

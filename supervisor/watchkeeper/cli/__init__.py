@@ -1,4 +1,4 @@
-"""The command line: ``watchkeeper run``, ``demo``, ``replay``, ``stats`` and ``case``. Needs the extra ``cli``."""
+"""The command line: ``watchkeeper run``, ``record``, ``demo``, ``replay``, ``stats``, ``case``. Needs extra ``cli``."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ HELP = """A supervisor for LLM agents that cannot run away."""
 EPILOGUE = (
     """Exit codes: 0 completed, 1 failed, 2 usage, 3 stopped by watchkeeper, 4 cancelled, 6 handed over to a person."""
 )
+OF_RECORDING = "Exit codes: 0 ended by Ctrl-C, 1 not all could be recorded, 2 usage."
 OF_RECORDINGS = (
     "Exit codes: 0 all was read and judged, 1 something could not be read, a detector failed, or there was no run (or "
     "none that passes the filters), 2 usage, 4 interrupted, or nobody reads the output."
@@ -42,6 +43,7 @@ def application() -> App:
     )
     for name, purpose, epilogue in (
         ("run", "Give a task to an agent and supervise it.", EPILOGUE),
+        ("record", "Record what an agent that is not ours and its model say to each other.", OF_RECORDING),
         ("demo", "Watch four short runs, or with --real a real small model on this machine. Needs no key.", EPILOGUE),
         ("replay", "Judge recorded runs: what would have been nudged, blocked and stopped, and when.", OF_RECORDINGS),
         ("stats", "Say what recorded runs did: calls, repeats, failures, and what each rule saw.", OF_RECORDINGS),

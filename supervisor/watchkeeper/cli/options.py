@@ -32,7 +32,8 @@ T = TypeVar("T")
 MODEL = Group("The model", sort_key=1)
 AGENT = Group("The agent", sort_key=2)
 LIMITS = Group("Limits (the profile's, unless given)", sort_key=3)
-OUTPUT = Group("Output", sort_key=4)
+CASSETTE = Group("Recording and playing back", sort_key=4)
+OUTPUT = Group("Output", sort_key=5)
 
 
 @Parameter(name="*")
@@ -129,6 +130,33 @@ class Options:
         ),
     ] = None
 
+    record: Annotated[
+        Path | None, Parameter(group=CASSETTE, help="Record the run into this file, which must not be there yet.")
+    ] = None
+    add: Annotated[bool, Parameter(group=CASSETTE, help="With --record: add to the file if it is there.")] = False
+    from_cassette: Annotated[
+        Path | None,
+        Parameter(
+            group=CASSETTE, help="Play the model, and a recorded run's tools, from this file; without any socket."
+        ),
+    ] = None
+    mock_tools: Annotated[
+        bool, Parameter(group=CASSETTE, help="Tools give what was recorded (the default where a run is played).")
+    ] = False
+    tools_from: Annotated[
+        Path | None, Parameter(group=CASSETTE, help="The cassette for --mock-tools, if not that of --from-cassette.")
+    ] = None
+    real_tools: Annotated[
+        bool, Parameter(group=CASSETTE, help="With --from-cassette: run the tools, and play the model alone.")
+    ] = False
+    fault: Annotated[
+        tuple[str, ...],
+        Parameter(
+            group=CASSETTE,
+            help="A fault over what is played, such as 2:rate_limited:retry_after=3, or @FILE for a TOML file of them.",
+        ),
+    ] = ()
+
     json: Annotated[bool, Parameter(group=OUTPUT, help="Print events as JSON Lines; the rest goes to stderr.")] = False
     events: Annotated[Path | None, Parameter(group=OUTPUT, help="Write all events to this file, as JSON Lines.")] = None
     report: Annotated[
@@ -149,12 +177,21 @@ def policy_in(options: Options) -> Policy:
     return found
 
 
-def agent_of(options: Options, policy: Policy) -> Agent:
-    """The agent as the options describe it. Raises :class:`CommandError` for what cannot work, with the remedy."""
+def agent_of(
+    options: Options,
+    policy: Policy,
+    *,
+    model: Model | None = None,
+    mocked: Callable[[list[Tool]], list[Tool]] | None = None,
+) -> Agent:
+    """The agent as the options describe it; ``model`` and ``mocked`` (what becomes of its tools) are those of a
+    cassette. Raises :class:`CommandError` for what cannot work, with the remedy."""
     profile = policy.profile
     if options.on_stop is not None:
         profile = msgspec.structs.replace(profile, on_stop=options.on_stop.replace("-", "_"))
     tools = _tools(options)
+    if mocked is not None:
+        tools = mocked(tools)
     names = {tool.name for tool in tools}
     required = split(options.require)
     for name in required:
@@ -165,7 +202,7 @@ def agent_of(options: Options, policy: Policy) -> Agent:
     return _checked(
         "the agent",
         lambda: Agent(
-            _model(options),
+            model or _model(options),
             tools,
             instructions=options.instructions,
             required=required,

@@ -24,6 +24,7 @@ from ..supervisor import Supervisor
 from ..thresholds import Steps
 from .approving import Unasked, approver_at
 from .bundling import KEEP, KEY, check_report, token_in, write_bundle
+from .deck import Deck, deck_of
 from .epilogue import epilogue
 from .exits import FAILED, CommandError, HardExit, complain, exit_code, forget_stdout
 from .interrupts import Interrupts
@@ -58,15 +59,17 @@ def run(
     text = _task(task, options)
     check_report(options.report)
     policy = policy_in(options)
-    agent = agent_of(options, policy)
     interrupts = Interrupts()
     with contextlib.ExitStack() as stack:
+        deck = deck_of(options, text or "", stack)
+        agent = agent_of(options, policy, model=deck.model, mocked=deck.mocked)
         if isinstance(agent.memory, contextlib.AbstractContextManager):
             stack.enter_context(agent.memory)
-        performance = Performance(options, policy.steps, interrupts, stack)
+        performance = Performance(options, policy.steps, interrupts, stack, deck)
         stack.enter_context(quiet_reports())
         stack.enter_context(interrupts.installed())
-        code: int = anyio.run(performance.perform, agent, text, backend=options.backend)
+        backend, settings = deck.backend(options.backend)
+        code: int = anyio.run(performance.perform, agent, text, backend=backend, backend_options=settings)
     return code
 
 
@@ -88,9 +91,15 @@ class Performance:
     """One supervised run with what watches it: the view, the events, the signals."""
 
     def __init__(
-        self, options: Options, steps: Mapping[str, Steps], interrupts: Interrupts, stack: contextlib.ExitStack
+        self,
+        options: Options,
+        steps: Mapping[str, Steps],
+        interrupts: Interrupts,
+        stack: contextlib.ExitStack,
+        deck: Deck,
     ) -> None:
         self._stack = stack
+        self._deck = deck
         self._steps = steps
         """Of detectors of third parties, by name."""
         self._interrupts = interrupts
@@ -116,6 +125,7 @@ class Performance:
                 plugged=False,
                 token_key=os.environ.get(KEY) or None,
                 keep=KEEP if self._options.report is not None or agent.profile.on_stop == "hand_over" else LOG_KEEPS,
+                seams=self._deck.seams,
             )
         except ConfigurationError as error:  # a third party's detector or guard cannot be loaded; a key is too short
             raise CommandError(str(error)) from error
@@ -170,6 +180,9 @@ class Performance:
 
     def _tell(self, agent: Agent, outcome: Outcome) -> int:
         self._print(epilogue(outcome))
+        if (told := self._deck.trouble()) is not None:
+            complain(told)
+            return FAILED
         if outcome.reason in ("model_unavailable", "model_refused"):
             complain(_remedy(agent.model, outcome))
         return FAILED if self._lost and not exit_code(outcome) else exit_code(outcome)

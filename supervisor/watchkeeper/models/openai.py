@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from ..errors import ConfigurationError
+from ..errors import CassetteError, ConfigurationError
 from ..model import Chunk, Finished, ModelError, Request, Timeouts
 from . import dialect, failure
 
@@ -192,6 +192,8 @@ class OpenAIModel:
 
         if isinstance(error, ModelError):
             return error
+        if (missed := _missed(error)) is not None:
+            return ModelError("unknown", str(missed))
         if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException | TimeoutError):
             return ModelError("timeout", f"{self.provider} did not answer in time: {_leaf(error)}")
         if isinstance(error, openai.APIStatusError):
@@ -326,6 +328,15 @@ def _refused_field(error: Exception, body: Mapping[str, Any], reasoning: str | N
     if not isinstance(error, openai.APIStatusError):
         return None
     return failure.unsupported_field(body, error.status_code, error.body, error.response.text, reasoning=reasoning)
+
+
+def _missed(error: BaseException | None) -> CassetteError | None:
+    """What a cassette said that this error comes from, if one did: it would say the same again."""
+    while error is not None:
+        if isinstance(error, CassetteError):
+            return error
+        error = error.__cause__
+    return None
 
 
 def _leaf(error: BaseException) -> str:

@@ -28,6 +28,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self.now
 
+    def jump(self, seconds: float) -> None:
+        """Let so much time pass at once."""
+        self.now += seconds
+
 
 class _Jumping(selectors.DefaultSelector):
     def __init__(self, loop: VirtualLoop) -> None:
