@@ -10,7 +10,7 @@ import anyio
 import msgspec
 import pytest
 
-from support import of, perform, scripted, supervised
+from support import BARE, of, perform, scripted, supervised
 from watchkeeper import (
     Agent,
     ConfigurationError,
@@ -76,7 +76,7 @@ async def test_a_schema_gives_plain_data() -> None:
 async def test_without_a_type_there_is_no_value_and_nothing_is_told() -> None:
     """The run that goes wrong without the form: anything is an answer."""
     model = scripted(say(BAD))
-    outcome, _ = await perform(Agent(model))
+    outcome, _ = await perform(Agent(model, profile=BARE))
     assert (outcome.answer, outcome.value) == (BAD, None)
     assert model.requests[0].messages[0].role == "user"
     assert model.requests[0].answer_schema is None

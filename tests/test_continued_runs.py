@@ -9,8 +9,8 @@ import anyio.to_thread
 import msgspec
 import pytest
 
-from support import facts, of
-from watchkeeper import Agent, Bundle, Limits, OpenAIModel, Profile, Supervisor, tool
+from support import BARE, facts, of
+from watchkeeper import Agent, Bundle, Limits, OpenAIModel, Supervisor, tool
 from watchkeeper.messages import CallStarted
 from watchkeeper.testing import ChatServer, ScriptedModel, call
 from watchkeeper.testing.turns import CallTools, Say
@@ -47,7 +47,7 @@ async def test_a_strict_server_takes_what_is_continued_and_nothing_is_repeated(r
         Say("That is all."),
     ]
     limits = Limits(max_turns=4 if reason == "turns" else 40, finish_turns=0)
-    profile = Profile(on_stop="hand_over", limits=limits)
+    profile = msgspec.structs.replace(BARE, on_stop="hand_over", limits=limits)
     async with ChatServer(turns) as server, Supervisor() as supervisor:
         model = OpenAIModel("m", base_url=server.base_url, api_key="none")
         agent = Agent(model, [look, note], required=["look"], profile=profile)

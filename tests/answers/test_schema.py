@@ -230,7 +230,7 @@ NAMES = st.sampled_from(["kind", "lines", "above", "text", "n", "x", "y", "day",
 SCALARS = st.sampled_from(
     [
         *(None, True, False, 0, 1, -1, 9, 10, 1.5, "", "a", "b", "abcde", "2030-01-31", "12:00:00"),
-        *("2030-01-31T12:00:00Z", "a2f1f2b0-5b5c-4a3e-9c0e-2f6f5d9a1b11"),
+        *("12:00:00Z", "2030-01-31T12:00:00", "2030-01-31T12:00:00Z", "a2f1f2b0-5b5c-4a3e-9c0e-2f6f5d9a1b11"),
     ]
 )
 VALUES = st.recursive(

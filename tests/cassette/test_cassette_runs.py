@@ -231,7 +231,7 @@ def test_another_request_is_missed_with_the_difference(played_on: str, simple: P
     assert outcome.status == "failed"
     with pytest.raises(CassetteMiss, match="the model was not asked this") as missed:
         player.check()
-    assert '+   "content": "Be brief."' in missed.value.difference
+    assert '+   "content": "Be brief.' in missed.value.difference
 
 
 @pytest.mark.parametrize("played_on", BACKENDS)

@@ -15,8 +15,10 @@ from watchkeeper.decisions import Answer, End, Push
 from watchkeeper.guards.answer import AnswerGuard, Doubt, Draft, Reject
 from watchkeeper.guards.citing import Citing
 from watchkeeper.guards.guarded import Guarded
+from watchkeeper.guards.limited import TimeLimit
 from watchkeeper.ledger import Entry
 from watchkeeper.messages import Event
+from watchkeeper.wording import Wording
 
 
 def entry(call_id: str, productive: bool = True) -> Entry:
@@ -180,11 +182,14 @@ def test_who_only_observes_is_noted() -> None:
     assert [(note["by"], note["would"]) for note in notes] == [("form", "push"), ("theirs", "push")]
 
 
+LIMIT = TimeLimit(1.0, "deny", lambda: 0.0, lambda **fields: None)
+
+
 # -- at arm's length --------------------------------------------------------------------------------------------------
 
 
 def test_a_guard_may_guard_answers_alone() -> None:
-    held = Guarded(Theirs(Reject("no")))
+    held = Guarded(Theirs(Reject("no")), LIMIT, Wording())
     assert (held.calls, held.answers) == (False, True)
     assert held.answer(draft("x")) == Reject("no")
 
@@ -198,7 +203,7 @@ def test_one_that_has_lost_track_lets_no_answer_pass() -> None:
         def _fail(self, event: Event) -> None:
             raise KeyError("a defect")
 
-    held = Guarded(Lost())
+    held = Guarded(Lost(), LIMIT, Wording())
     held.folds[Event](Event(n=1, run="r", at=0.0, t=0.0))
     (objection,) = gate(held).objections(draft("x"))
     assert "the check theirs could not be made" in objection.message
@@ -210,4 +215,4 @@ def test_one_that_guards_nothing_is_a_configuration_error() -> None:
         folds: ClassVar[dict[type[Event], Callable[[Any], None]]] = {}
 
     with pytest.raises(ConfigurationError, match="'nothing' guards nothing"):
-        Guarded(Nothing())  # type: ignore[arg-type]
+        Guarded(Nothing(), LIMIT, Wording())  # type: ignore[arg-type]

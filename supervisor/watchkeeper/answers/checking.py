@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from datetime import date, datetime, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -34,9 +34,9 @@ TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "object": ("an object", lambda value: isinstance(value, dict)),
 }
 FORMATS: dict[str, tuple[str, Any]] = {
-    "date-time": ("a date and time such as 2030-01-31T12:00:00Z", datetime),
+    "date-time": ("a date and time such as 2030-01-31T12:00:00Z", Annotated[datetime, msgspec.Meta(tz=True)]),
     "date": ("a date such as 2030-01-31", date),
-    "time": ("a time such as 12:00:00Z", time),
+    "time": ("a time such as 12:00:00Z", Annotated[time, msgspec.Meta(tz=True)]),
     "uuid": ("a UUID", UUID),
 }
 
