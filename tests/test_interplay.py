@@ -109,3 +109,67 @@ async def test_a_call_that_is_approved_while_the_watchdog_catches_up_runs_once()
     assert outcome.answer == "Done."
     assert sorted(RAN) == sorted(f"wander {n}" for n in range(400))
     assert len(of(events, CallStarted)) == 400
+
+
+# -- judges -----------------------------------------------------------------------------------------------------------
+
+
+class Guard:
+    """A guard whose rule is a function."""
+
+    name = "another_way"
+
+    def __init__(self, rule: Callable[[Proposal], Decision | None]) -> None:
+        self.folds: Mapping[type[Event], Callable[[Any], None]] = {}
+        self._rule = rule
+
+    def call(self, proposal: Proposal) -> Decision | None:
+        return self._rule(proposal)
+
+
+@pytest.mark.parametrize("instead", [("pay", {"what": "everything"}), ("look", {"what": "elsewhere"})])
+async def test_what_a_judge_allows_is_the_call_it_saw_and_not_what_takes_its_place(instead: tuple[str, Any]) -> None:
+    seen: list[str] = []
+
+    def rule(question: Question) -> Ruling:
+        seen.extend(f"{asked.tool} {asked.arguments}" for asked in question.calls)
+        return Ruling("allow")
+
+    def replace(proposal: Proposal) -> Replace | None:
+        return None if proposal.values["what"] != "a" else Replace(*instead, why="better so")
+
+    agent = Agent(
+        scripted(call(("pay", {"what": "a"})), say("Done.")), [look, pay], judge=Judge(rule=rule)
+    )
+    _, events = await perform(agent, guards=[lambda: Guard(replace)])
+    assert seen == ['pay {"what":"a"}']
+    if instead[0] == "pay":
+        assert RAN == []
+        assert ends(events) == [("pay", "refused", "judge_refused")]
+    else:
+        assert RAN == ["look elsewhere"]
+
+
+async def test_a_judge_of_every_call_sees_the_tool_that_a_compaction_brings() -> None:
+    def script(request: Request, n: int) -> Step:
+        if "recall" in str(request.tools):
+            return call(("recall", {"query": "page"})) if request.messages[-1].tool != "recall" else say("done")
+        return call(("read", {"page": n}))
+
+    asked: list[str] = []
+
+    def rule(question: Question) -> Ruling:
+        asked.extend(one.tool for one in question.calls)
+        return Ruling("allow")
+
+    agent = Agent(
+        Strict(script, 4000),
+        [read],
+        judge=Judge(rule=rule, every_turn=True),
+        limits=Limits(max_turns=40, reply_tokens=300),
+        profile=BARE,
+    )
+    outcome, events = await perform(agent)
+    assert outcome.answer == "done"
+    assert asked[-1] == "recall"
+    assert ends(events)[-1] == ("recall", "finished", None)

@@ -152,6 +152,11 @@ class Executor:
         self._settled.set()
         self._check_quiet()
 
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The agent's, and those that were offered since, by name."""
+        return self._admission.tools
+
     def offer(self, tool: Tool) -> None:
         """One more tool, from now on."""
         self._admission.offer(tool)
