@@ -173,3 +173,111 @@ async def test_a_judge_of_every_call_sees_the_tool_that_a_compaction_brings() ->
     assert outcome.answer == "done"
     assert asked[-1] == "recall"
     assert ends(events)[-1] == ("recall", "finished", None)
+
+
+# -- requests beside the conversation ----------------------------------------------------------------------------------
+
+
+async def test_a_run_that_is_to_end_after_its_turn_asks_for_no_summary() -> None:
+    async with supervised(keep=10_000) as supervisor:
+
+        @tool(effect="reads")
+        async def leave(page: int) -> str:
+            """Read a page, and ask for the end."""
+            run.hand_over("enough")
+            return "text " * 3000
+
+        model = Strict(lambda request, n: call(("leave", {"page": n}) if n > 9 else ("read", {"page": n, "length": 900})), 6000)
+        run = await supervisor.start(Agent(model, [read, leave], limits=Limits(reply_tokens=300)), "task")
+        outcome = await run.wait()
+        events = await facts(run)
+    assert (outcome.status, outcome.reason) == ("handed_over", "enough")
+    assert (model.summaries, of(events, ContextCompacted)) == ([], [])
+    assert check_conversation(outcome.history) is None
+
+
+class Slow:
+    """A store that takes a while."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.at_second: Callable[[], None] = lambda: None
+
+    async def add(self, text: str, about: str) -> None:
+        pass
+
+    async def search(self, query: str, limit: int) -> list[Note]:
+        self.asked += 1
+        if self.asked == 2:
+            self.at_second()
+        await anyio.sleep(1)
+        return []
+
+
+async def test_a_pause_that_comes_while_notes_are_looked_up_holds_the_next_request() -> None:
+    store = Slow()
+    async with supervised(keep=10_000) as supervisor:
+
+        @tool(effect="reads")
+        async def talk() -> str:
+            """Talk."""
+            run.steer("and now for something else")
+            return "said"
+
+        agent = Agent(scripted(call(("talk", {})), say("Done.")), [talk], memory=store)
+        run = await supervisor.start(agent, "task")
+        store.at_second = lambda: run.pause("wait")
+        await anyio.sleep(60)
+        assert run.state == "paused"
+        assert len(of(list(run.log.kept()), ModelRequested)) == 1
+        run.resume()
+        assert (await run.wait()).answer == "Done."
+
+
+async def test_a_pause_that_comes_while_a_summary_is_made_holds_the_next_request() -> None:
+    async with supervised(keep=10_000) as supervisor:
+
+        def summary(request: Request) -> Step:
+            if len(model.summaries) == 1:
+                run.pause("wait")
+            return say("- a fact")
+
+        model = Strict(lambda request, n: call(("read", {"page": n})) if n < 12 else say("done"), 4000, summary=summary)
+        run = await supervisor.start(Agent(model, [read], limits=Limits(max_turns=40, reply_tokens=300)), "task")
+        while not model.summaries:
+            await anyio.sleep(0.1)
+        await anyio.sleep(60)
+        prompts = len(model.prompts)
+        assert run.state == "paused"
+        await anyio.sleep(60)
+        assert len(model.prompts) == prompts
+        assert of(list(run.log.kept()), ContextCompacted)[-1].turn == run.log.turn
+        run.resume()
+        assert (await run.wait()).answer == "done"
+
+
+@pytest.mark.parametrize("asked", ["before the summary", "in the summary"])
+async def test_a_request_that_is_too_long_is_not_made_again_by_a_run_that_is_to_end(asked: str) -> None:
+    async with supervised(keep=10_000) as supervisor:
+
+        def summary(request: Request) -> Step:
+            run.hand_over("enough")
+            return say("- a fact")
+
+        def script(request: Request, n: int) -> Step:
+            return call(("read", {"page": n, "length": 900}))
+
+        class Untold(Strict):
+            def _reply(self, request: Request, n: int) -> Step:
+                step = super()._reply(request, n)
+                if step.error is not None and asked == "before the summary":
+                    run.hand_over("enough")
+                return step
+
+        model = Untold(script, 3000, told=False, summary=summary)
+        run = await supervisor.start(Agent(model, [read], limits=Limits(max_turns=40, reply_tokens=300)), "task")
+        outcome = await run.wait()
+    assert (outcome.status, outcome.reason, model.refused) == ("handed_over", "enough", 1)
+    assert len(model.summaries) == (asked == "in the summary")
+    assert [model.requests[-1]] == model.summaries or asked == "before the summary"
+    assert check_conversation(outcome.history) is None

@@ -140,12 +140,15 @@ class AgentActor:
         while True:
             await self._ask_judge()
             await self._run.gate()
-            # The one barrier: all facts so far are judged before the next turn begins.
-            await self._log.passed("watchdog", self._log.n)
             if self._run.memory is not None and self._run.steers:
                 await self._run.memory.show(self._run.steers[-1])
-            if self._used() >= self._room.at and (ended := await self._make_room()) is not None:
-                return ended
+                await self._run.gate()
+            if self._used() >= self._room.at and self._run.stopping_after_turn is None:
+                if (ended := await self._make_room()) is not None:
+                    return ended
+                await self._run.gate()
+            # The one barrier: all facts so far are judged before the next turn begins.
+            await self._log.passed("watchdog", self._log.n)
             tools_off = self._prepare()
             if isinstance(tools_off, End):
                 return tools_off
@@ -193,8 +196,8 @@ class AgentActor:
         if self._run.ending is not None:
             return End("stopped", "ended")  # what ended it counts, not this
         self._take_steers()
-        if self._run.stopping_after_turn:
-            return End(self._run.ends_as, self._run.stopping_after_turn)
+        if (asked := self._asked_to_end()) is not None:
+            return asked
         pilot = self._pilot
         budget = self._budget if pilot is None else pilot.bound
         fired: dict[str, str] = {}
@@ -244,6 +247,11 @@ class AgentActor:
             TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0
         )
         return tools_off
+
+    def _asked_to_end(self) -> End | None:
+        """Somebody has asked for the end after this turn: no request to the model is made from then on."""
+        reason = self._run.stopping_after_turn
+        return End(self._run.ends_as, reason) if reason is not None else None
 
     def _limit(self, reason: str) -> End:
         if reason == "context":
@@ -343,6 +351,8 @@ class AgentActor:
             if window is not None:  # the request had more: so many tokens a character, at least
                 self._density = min(max(self._density, window * MARGIN / max(self._characters(), 1)), 4.0)
                 self._learned = True
+            if (asked := self._asked_to_end()) is not None:
+                return asked
             if self._room.refused(self._used(), self._log.turn, error.window) != "compact":
                 raise
             compacted = await self._compact("refused")
@@ -350,7 +360,8 @@ class AgentActor:
                 raise
             if isinstance(compacted, End):
                 return compacted
-        return await self._ask(tools_off)
+        await self._run.gate()
+        return self._asked_to_end() or await self._ask(tools_off)
 
     async def _compact(self, reason: Literal["window", "refused"]) -> bool | End:
         if self._compactor is None:
