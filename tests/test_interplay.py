@@ -281,3 +281,39 @@ async def test_a_request_that_is_too_long_is_not_made_again_by_a_run_that_is_to_
     assert len(model.summaries) == (asked == "in the summary")
     assert [model.requests[-1]] == model.summaries or asked == "before the summary"
     assert check_conversation(outcome.history) is None
+
+
+# -- plans ------------------------------------------------------------------------------------------------------------
+
+
+def unplanned(*steps: Step) -> Callable[[Request, int], Step]:
+    """Says nothing that is a plan, and then these."""
+    return lambda request, n: say("hm") if n <= 3 else steps[n - 4]
+
+
+async def test_an_answer_without_a_plan_that_goes_back_can_be_mended_with_tools() -> None:
+    def unsure(text: str) -> str | None:
+        return "Look first." if "guess" in text else None
+
+    script = unplanned(say("I guess it is fine"), call(("look", {})), say("a is fine"))
+    outcome, events = await perform(Agent(ScriptedModel(script), [look], plan=True, validators=[unsure]), "Is a fine?")
+    assert (outcome.status, outcome.answer, outcome.forced) == ("completed", "a is fine", False)
+    assert RAN == ["look a"]
+    assert [event.about for event in of(events, Reminded)].count("plan_sum") == 0
+    assert [(event.number, event.ended, event.finding) for event in of(events, StepEnded)] == [(1, "answer", "a is fine")]
+    assert [(step.ended, step.finding) for step in outcome.plan] == [("answer", "a is fine")]
+
+
+async def test_a_word_of_the_user_during_the_check_of_an_answer_without_a_plan_is_worked_on() -> None:
+    async with supervised(keep=10_000) as supervisor:
+        steered: list[str] = []
+
+        async def slow(text: str) -> None:
+            if not steered:
+                steered.append(text)
+                run.steer("and b?")
+
+        script = unplanned(say("a is fine"), call(("look", {"what": "b"})), say("both are fine"))
+        run = await supervisor.start(Agent(ScriptedModel(script), [look], plan=True, validators=[slow]), "Is a fine?")
+        outcome = await run.wait()
+    assert (outcome.answer, RAN) == ("both are fine", ["look b"])

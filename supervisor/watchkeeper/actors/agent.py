@@ -186,6 +186,10 @@ class AgentActor:
                     )
                 case Answer() if self._run.steers:
                     pass  # the user has said something meanwhile: the conversation goes on
+                case Answer():
+                    if self._pilot is not None:
+                        self._pilot.done(decision.text)
+                    return decision
                 case _:
                     return decision
 
@@ -677,8 +681,6 @@ class AgentActor:
         if step:
             pilot.answered(decision.text)
             return None
-        if not self._run.steers:
-            pilot.done(decision.text)
         return Answer(decision.text, forced=decision.forced or pilot.course.incomplete)
 
     def _about_answers(self) -> Iterator[str]:
