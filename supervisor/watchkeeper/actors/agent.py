@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -143,7 +144,8 @@ class AgentActor:
             if self._run.memory is not None and self._run.steers:
                 await self._run.memory.show(self._run.steers[-1])
                 await self._run.gate()
-            if self._used() >= self._room.at and self._run.stopping_after_turn is None:
+            at = self._room.at
+            if at != math.inf and self._used() >= at and self._run.stopping_after_turn is None:
                 if (ended := await self._make_room()) is not None:
                     return ended
                 await self._run.gate()
@@ -247,7 +249,7 @@ class AgentActor:
         self._log.turn += 1
         if self._conduct.says_anything:
             self._last_word = self._conduct.last_word(self._standing(tools_off, times), self._history.user_last)
-        self._log.append(
+        self._log.append_clean(
             TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0
         )
         return tools_off
@@ -344,7 +346,7 @@ class AgentActor:
     async def _ask_fitting(self, tools_off: bool) -> Reply | End | None:
         """Ask; if the request is too long for the model, once more with a smaller view."""
         try:
-            if not self._room.fits(self._used()):
+            if self._room.window is not None and not self._room.fits(self._used()):
                 told = self._wording.context_full(self._used(), self._room.window)
                 raise ModelError("context_length", told)
             return await self._ask(tools_off)
@@ -467,7 +469,9 @@ class AgentActor:
 
     def _characters(self) -> int:
         """Of the next request."""
-        return self._history.characters + (len(self._instructions) if self._withheld else self._spec_characters)
+        if self._pilot is not None and self._withheld:
+            return self._history.characters + len(self._instructions)
+        return self._history.characters + self._spec_characters
 
     def _estimate(self) -> int:
         characters = self._characters() + len(self._last_word)
