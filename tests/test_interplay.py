@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
-import msgspec
 import pytest
-from windows import Strict
 
 from support import BARE, facts, of, perform, scripted, supervised
-from watchkeeper import Agent, Approval, ContextLimits, Judge, Limits, Note, Planning, Profile, Ruling, tool
+from watchkeeper import Agent, Approval, Judge, Limits, Note, Profile, Ruling, tool
 from watchkeeper.guards.guard import Decision, Proposal, Replace
 from watchkeeper.guards.rule import Rule
 from watchkeeper.messages import (
@@ -29,6 +27,7 @@ from watchkeeper.messages import (
 from watchkeeper.model import Request
 from watchkeeper.opinions.second import Question
 from watchkeeper.testing import ScriptedModel, Step, call, check_conversation, say
+from windows import Strict
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -138,9 +137,7 @@ async def test_what_a_judge_allows_is_the_call_it_saw_and_not_what_takes_its_pla
     def replace(proposal: Proposal) -> Replace | None:
         return None if proposal.values["what"] != "a" else Replace(*instead, why="better so")
 
-    agent = Agent(
-        scripted(call(("pay", {"what": "a"})), say("Done.")), [look, pay], judge=Judge(rule=rule)
-    )
+    agent = Agent(scripted(call(("pay", {"what": "a"})), say("Done.")), [look, pay], judge=Judge(rule=rule))
     _, events = await perform(agent, guards=[lambda: Guard(replace)])
     assert seen == ['pay {"what":"a"}']
     if instead[0] == "pay":
@@ -187,7 +184,10 @@ async def test_a_run_that_is_to_end_after_its_turn_asks_for_no_summary() -> None
             run.hand_over("enough")
             return "text " * 3000
 
-        model = Strict(lambda request, n: call(("leave", {"page": n}) if n > 9 else ("read", {"page": n, "length": 900})), 6000)
+        def script(request: Request, n: int) -> Step:
+            return call(("leave", {"page": n}) if n > 9 else ("read", {"page": n, "length": 900}))
+
+        model = Strict(script, 6000)
         run = await supervisor.start(Agent(model, [read, leave], limits=Limits(reply_tokens=300)), "task")
         outcome = await run.wait()
         events = await facts(run)
@@ -300,7 +300,8 @@ async def test_an_answer_without_a_plan_that_goes_back_can_be_mended_with_tools(
     assert (outcome.status, outcome.answer, outcome.forced) == ("completed", "a is fine", False)
     assert RAN == ["look a"]
     assert [event.about for event in of(events, Reminded)].count("plan_sum") == 0
-    assert [(event.number, event.ended, event.finding) for event in of(events, StepEnded)] == [(1, "answer", "a is fine")]
+    (end,) = of(events, StepEnded)
+    assert (end.number, end.ended, end.finding) == (1, "answer", "a is fine")
     assert [(step.ended, step.finding) for step in outcome.plan] == [("answer", "a is fine")]
 
 
