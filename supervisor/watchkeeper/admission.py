@@ -95,6 +95,10 @@ class Slot(Proposal):
         self.coroutine: Coroutine[Any, Any, Any] | None = None
         self.job: Job | None = None
 
+    @property
+    def stands_in(self) -> bool:
+        return bool(self.replacements)
+
     def fresh_values(self) -> dict[str, Any]:
         """The arguments as they were admitted, untouched by whoever had them since."""
         try:
@@ -177,6 +181,11 @@ class Admission:
         if self._writers_alone and slot.effect.writes:
             slot.effect = WRITES
         return slot, result or self._charge(call, slot)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All that a call may be of, by name."""
+        return self._tools
 
     def _slot(self, call: Call, tool: Tool, parsed: arguments.Parsed, turn: int, t: float) -> Slot:
         identity = key = call_key(tool.name, parsed.canonical)

@@ -294,13 +294,15 @@ async def ask(
                 async for chunk in chunks:
                     now = clock()
                     if not assembly.chunks:
-                        log.append(ModelFirstChunk, seconds=now - began)
+                        log.append_clean(ModelFirstChunk, seconds=now - began)
                         on_first_chunk()
                     if now - armed > slack:
                         armed = now
                         scope.deadline = min(now + timeouts.idle, end)
                     assembly.add(chunk)
-                    if (assembly.chanting is not None and cut_chant) or assembly.thinks_beyond(most):
+                    if assembly.chanting is not None and cut_chant:
+                        break
+                    if assembly.thought > most and assembly.thinks_beyond(most):
                         break
             if not assembly.chunks:
                 raise ModelError("empty_stream", "the stream ended before anything came")

@@ -108,6 +108,8 @@ class Redaction:
         self._known = frozenset(known)
         # Longest first: one may be part of another.
         self._values = sorted({form for value in known for form in _forms(value)}, key=lambda one: (-len(one), one))
+        self._inside = frozenset("".join(self._values))
+        """Characters in one of which a text ends that may go on as a value."""
         self._patterns = tuple(patterns)
         self._looks = tuple((pattern.begins, pattern.regex) for pattern in self._patterns)
         begins = [begins for begins, _ in self._looks]
@@ -190,7 +192,9 @@ class Redaction:
 
     def settled(self, text: str) -> bool:
         """Nothing in it is part of a secret, whatever comes next: the quick look at a piece of a stream."""
-        return not self._values and not text.endswith(self._pieces) and self._begin_in(text) is None
+        if text[-1:] in self._inside or text.endswith(self._pieces) or self._begin_in(text) is not None:
+            return False
+        return len(text) < LEAST or not any(value in text for value in self._values)
 
     def begins_at(self, text: str) -> int:
         """Where what may go on to be a secret begins: from there on the text has to be held back."""

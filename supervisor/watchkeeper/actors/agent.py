@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -140,12 +141,16 @@ class AgentActor:
         while True:
             await self._ask_judge()
             await self._run.gate()
-            # The one barrier: all facts so far are judged before the next turn begins.
-            await self._log.passed("watchdog", self._log.n)
             if self._run.memory is not None and self._run.steers:
                 await self._run.memory.show(self._run.steers[-1])
-            if self._used() >= self._room.at and (ended := await self._make_room()) is not None:
-                return ended
+                await self._run.gate()
+            at = self._room.at
+            if at != math.inf and self._used() >= at and self._run.stopping_after_turn is None:
+                if (ended := await self._make_room()) is not None:
+                    return ended
+                await self._run.gate()
+            # The one barrier: all facts so far are judged before the next turn begins.
+            await self._log.passed("watchdog", self._log.n)
             tools_off = self._prepare()
             if isinstance(tools_off, End):
                 return tools_off
@@ -183,6 +188,10 @@ class AgentActor:
                     )
                 case Answer() if self._run.steers:
                     pass  # the user has said something meanwhile: the conversation goes on
+                case Answer():
+                    if self._pilot is not None:
+                        self._pilot.done(decision.text)
+                    return decision
                 case _:
                     return decision
 
@@ -193,8 +202,8 @@ class AgentActor:
         if self._run.ending is not None:
             return End("stopped", "ended")  # what ended it counts, not this
         self._take_steers()
-        if self._run.stopping_after_turn:
-            return End(self._run.ends_as, self._run.stopping_after_turn)
+        if (asked := self._asked_to_end()) is not None:
+            return asked
         pilot = self._pilot
         budget = self._budget if pilot is None else pilot.bound
         fired: dict[str, str] = {}
@@ -240,10 +249,15 @@ class AgentActor:
         self._log.turn += 1
         if self._conduct.says_anything:
             self._last_word = self._conduct.last_word(self._standing(tools_off, times), self._history.user_last)
-        self._log.append(
+        self._log.append_clean(
             TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0
         )
         return tools_off
+
+    def _asked_to_end(self) -> End | None:
+        """Somebody has asked for the end after this turn: no request to the model is made from then on."""
+        reason = self._run.stopping_after_turn
+        return End(self._run.ends_as, reason) if reason is not None else None
 
     def _limit(self, reason: str) -> End:
         if reason == "context":
@@ -332,7 +346,7 @@ class AgentActor:
     async def _ask_fitting(self, tools_off: bool) -> Reply | End | None:
         """Ask; if the request is too long for the model, once more with a smaller view."""
         try:
-            if not self._room.fits(self._used()):
+            if self._room.window is not None and not self._room.fits(self._used()):
                 told = self._wording.context_full(self._used(), self._room.window)
                 raise ModelError("context_length", told)
             return await self._ask(tools_off)
@@ -343,6 +357,8 @@ class AgentActor:
             if window is not None:  # the request had more: so many tokens a character, at least
                 self._density = min(max(self._density, window * MARGIN / max(self._characters(), 1)), 4.0)
                 self._learned = True
+            if (asked := self._asked_to_end()) is not None:
+                return asked
             if self._room.refused(self._used(), self._log.turn, error.window) != "compact":
                 raise
             compacted = await self._compact("refused")
@@ -350,7 +366,8 @@ class AgentActor:
                 raise
             if isinstance(compacted, End):
                 return compacted
-        return await self._ask(tools_off)
+        await self._run.gate()
+        return self._asked_to_end() or await self._ask(tools_off)
 
     async def _compact(self, reason: Literal["window", "refused"]) -> bool | End:
         if self._compactor is None:
@@ -452,7 +469,9 @@ class AgentActor:
 
     def _characters(self) -> int:
         """Of the next request."""
-        return self._history.characters + (len(self._instructions) if self._withheld else self._spec_characters)
+        if self._pilot is not None and self._withheld:
+            return self._history.characters + len(self._instructions)
+        return self._history.characters + self._spec_characters
 
     def _estimate(self) -> int:
         characters = self._characters() + len(self._last_word)
@@ -666,8 +685,6 @@ class AgentActor:
         if step:
             pilot.answered(decision.text)
             return None
-        if not self._run.steers:
-            pilot.done(decision.text)
         return Answer(decision.text, forced=decision.forced or pilot.course.incomplete)
 
     def _about_answers(self) -> Iterator[str]:

@@ -128,9 +128,10 @@ class Executor:
             if self._why is not None:
                 self.cancel(self._why)
             if self._open:
-                await self._log.caught_up()
-                for slot in slots:
-                    if not slot.waits and not slot.settled:
+                free = [slot for slot in slots if not slot.waits]
+                await self._log.caught_up()  # approvals may come meanwhile, and make their calls ready themselves
+                for slot in free:
+                    if not slot.settled:
                         self._make_ready(slot)
                 self._spawn()
                 if self._asking:
@@ -150,6 +151,11 @@ class Executor:
             self._productive.clear()
         self._settled.set()
         self._check_quiet()
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The agent's, and those that were offered since, by name."""
+        return self._admission.tools
 
     def offer(self, tool: Tool) -> None:
         """One more tool, from now on."""
@@ -265,12 +271,14 @@ class Executor:
             effect = slot.effect
             waits = plan.add(effect)
             planned.append(slot)
-            first = same.get(slot.identity) if not effect.writes else None
+            # A call that waits for a yes of its own takes no other's result, and gives its own to none.
+            alone = effect.writes or (slot.asked is not None and bool(slot.asked.left))
+            first = same.get(slot.identity) if not alone else None
             if first is not None and first[1] == waits and not slot.tool.poll:
                 first[0].sharers = [*(first[0].sharers or ()), slot]
                 slot.waits = 1
             else:
-                if not effect.writes:
+                if not alone:
                     same[slot.identity] = (slot, waits)
                 slot.waits = len(waits)
                 for number in waits:

@@ -3,13 +3,14 @@ circles or loses its goal. Decides without waiting; what it decides is carried o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..history import MARK
 from ..ladder import Ladder
-from ..messages import Action, DetectorFailed, Finding, FindingMade, Message, ModelReplied, Verdict
+from ..messages import Action, DetectorFailed, Event, Finding, FindingMade, Message, ModelReplied, StepEnded, Verdict
 from ..thresholds import Steps
 from .direction import LOOKED_AT, Direction
 from .guide import Course
@@ -58,6 +59,9 @@ class Conduct:
         self._ladder = Ladder(steps, run.guard_mode, attended=run.attended)
         self.forced = False
         """The model is to decide in this turn: it has thought the same too often."""
+        self.folds: dict[type[Event], Callable[[Any], None]] = {StepEnded: self._step_ended}
+        if agent.plan is not None:
+            run.log.attach(self)
 
     # -- what the model reads ----------------------------------------------------------------------------------------
 
@@ -89,14 +93,20 @@ class Conduct:
 
     def user_spoke(self, text: str) -> None:
         self._later = text
-        self.forced = False
-        if self._thoughts is not None:
-            self._thoughts.begin()
+        self._think_anew()
         if self._direction is not None:
             try:
                 self._direction.user_spoke(text)
             except Exception as error:
                 self._failed("words", error)
+
+    def _step_ended(self, event: StepEnded) -> None:
+        self._think_anew()
+
+    def _think_anew(self) -> None:
+        self.forced = False
+        if self._thoughts is not None:
+            self._thoughts.begin()
 
     def acts(self, reply: ModelReplied) -> bool:
         """Judge a reply with calls that would be run now; False: they are not to be run, and have their results."""

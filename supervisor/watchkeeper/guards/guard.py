@@ -43,6 +43,11 @@ class Proposal:
         self.slot = slot
         self.t = t
 
+    @property
+    def stands_in(self) -> bool:
+        """It takes the place of a call that the model made: what was said of that one does not hold for it."""
+        return False
+
 
 class Refuse(msgspec.Struct, frozen=True):
     """The call is not run; the model reads ``message``."""

@@ -12,7 +12,8 @@ from .guard import Ask, Proposal, Refuse
 
 
 class Judged:
-    """Refuses what the judge refuses, asks where it asks, and lets no call pass that it should have seen and has not.
+    """Refuses what the judge refuses, asks where it asks, and lets no call pass that it should have seen and has not;
+    nor one that another guard has put in the place of what it saw.
 
     ``every_turn``: it sees all calls; else those of tools that are marked, or ``named`` in the profile.
     """
@@ -33,7 +34,7 @@ class Judged:
         tool = proposal.tool
         if not self.covers(tool):
             return None
-        given = self._given.get(proposal.call_id)
+        given = None if proposal.stands_in else self._given.get(proposal.call_id)
         if given is None:
             return Refuse(self._wording.judge_refused(tool.name, "it has not been judged").text, "judge_refused")
         if given.decision == "allow":

@@ -46,8 +46,10 @@ class Bench:
         """Have the calls of a turn judged. The end of the run if the judge stops it."""
         judged: list[tuple[Call, Asked]] = []
         redaction = self._run.log.redaction
+        assert self._run.executor is not None
+        tools = self._run.executor.tools
         for call in calls:
-            tool = resolve(call.tool, self._run.agent.tools)
+            tool = resolve(call.tool, tools)
             if tool is None or not self.guard.covers(tool) or len(judged) >= MOST_CALLS:
                 continue
             shown = redaction.within(call.arguments, SHOWN)
