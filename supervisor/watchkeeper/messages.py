@@ -503,6 +503,10 @@ class OpinionGiven(Event, frozen=True, gc=False, tag="opinion_given"):
     """Empty for an answer."""
     instead: str = ""
     """For ``replace``: the safer path, in words."""
+    tool: str = ""
+    """For ``replace``: the tool that is to be called in its place, with ``arguments`` (JSON); empty: there are words
+    only, and the call is refused with them."""
+    arguments: str = ""
     failed: str = ""
     """Why there is none; the decision is then what was to be done in that case."""
     seconds: float = 0.0
