@@ -212,9 +212,9 @@ class Cheaper:
     """A guard that pays for something else."""
 
     name = "cheaper"
-    folds: dict[Any, Any] = {}
 
     def __init__(self, tool: str) -> None:
+        self.folds: dict[Any, Any] = {}
         self._tool = tool
 
     def call(self, proposal: Proposal) -> Replace | None:

@@ -19,9 +19,9 @@ class Judged:
     """Refuses what the judge refuses, asks where it asks, puts another call in the place of one where it does, and lets
     no call pass that it should have seen and has not.
 
-    ``every_turn``: it sees all calls; else those of tools that are marked, or ``named`` in the profile. What it has said
-    is of the call that the model asked for: another one that a guard puts in its place has not been judged, and passes
-    only if its tool is neither marked nor named.
+    ``every_turn``: it sees all calls; else those of tools that are marked, or ``named`` in the profile. What it has
+    said is of the call that the model asked for: another one that a guard puts in its place has not been judged, and
+    passes only if its tool is neither marked nor named.
     """
 
     name = "judge"
