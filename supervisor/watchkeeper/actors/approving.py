@@ -25,7 +25,7 @@ async def resolution_of(pending: Pending, run: Run) -> Resolution:
     """Wait until the call may run or may not, or the answer may count. An approver is asked first; where it has nothing
     to say and the run is attended, a person may still answer. Whatever ends the wait, also a cancel or an approver that
     fails, leaves the approval resolved."""
-    approvals, approver = run.asking, run.supervisor.approver
+    approvals, approver = run.asking, run.approver
     try:
         with anyio.move_on_after(pending.approval.seconds) as wait:
             pending.on_resolved = wait.cancel
