@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
+import anyio.lowlevel
 
 from ..agent import Agent
 from ..current import HERE
@@ -101,7 +102,9 @@ class PlayedStore:
         if not left:
             await anyio.sleep_forever()  # it gave nothing within its time then, either
         place, found = left.popleft()
-        await self._played.root.order.turn(place)
+        # The run waits for it and for nothing else, also before it has begun: it need not wait for its turn.
+        self._played.root.order.over(place)
+        await anyio.lowlevel.checkpoint()
         if found.failure is not None:
             name, text = found.failure
             raise type(name, (Exception,), {})(text)
