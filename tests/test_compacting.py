@@ -11,7 +11,7 @@ import anyio
 import msgspec
 import pytest
 
-from support import facts, of, perform, supervised
+from support import BARE, facts, of, perform, supervised
 from watchkeeper import Agent, Budget, ContextLimits, Limits, ModelError, OpenAIModel, Supervisor, tool
 from watchkeeper.context.cuts import HEAD
 from watchkeeper.history import MARK
@@ -110,7 +110,7 @@ async def test_the_same_run_without_it_ends_at_the_window() -> None:
 async def test_between_compactions_each_request_begins_with_the_one_before() -> None:
     """A provider's cache of the prompt serves all of them, save for the last message, which ends in the status."""
     model = Strict(pages(30), 4000)
-    _, events = await perform(Agent(model, [read], limits=within()), "Read thirty pages.")
+    _, events = await perform(Agent(model, [read], limits=within(), profile=BARE), "Read thirty pages.")
     changes = {event.turn for event in of(events, ContextCompacted)}
     requests = [request for request in model.requests if request not in model.summaries]
     broken = [
@@ -570,7 +570,7 @@ async def test_a_long_run_over_the_wire_against_a_strict_server_and_one_that_goe
         Supervisor(plugged=False, keep=10**5) as supervisor,
     ):
         model = OpenAIModel("m", base_url=server.base_url, context_window=4000 if told else None)
-        agent = Agent(model, [read], limits=within())
+        agent = Agent(model, [read], limits=within(), profile=BARE)
         run = await supervisor.start(agent, "Read 25 pages.")
         outcome = await run.wait()
         assert (outcome.status, outcome.answer) == ("completed", "Read them all.")

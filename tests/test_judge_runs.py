@@ -10,9 +10,11 @@ import pytest
 
 from support import of, perform, scripted, supervised
 from watchkeeper import Agent, ConfigurationError, Judge, Profile, Ruling, tool
+from watchkeeper.guards.guard import Proposal, Replace
 from watchkeeper.messages import (
     CallEnded,
     CallProposed,
+    CallReplaced,
     CallStarted,
     Event,
     OpinionAsked,
@@ -78,6 +80,7 @@ async def test_marked_calls_are_judged_and_others_are_not() -> None:
         "said": "I pay.",
         "turn": 1,
         "calls": [{"number": 1, "tool": "pay", "arguments": '{"what":"x"}', "irreversible": False}],
+        "tools": ["look(what)", "pay(what)"],
     }
 
 
@@ -148,6 +151,84 @@ async def test_it_may_want_it_done_in_another_way() -> None:
     assert "That way is: look first" in of(events, CallEnded)[0].result.content
 
 
+def put(tool: str = "look", arguments: dict[str, Any] | None = None) -> Judge:
+    ruling = Ruling(
+        "replace", "too dear", tool=tool, arguments={"what": "the price"} if arguments is None else arguments
+    )
+    return Judge(rule=lambda question: ruling)
+
+
+async def test_it_may_put_another_call_in_its_place() -> None:
+    agent = Agent(scripted(call(("pay", {})), say("Done.")), [look, pay], judge=put(), required=["look"])
+    outcome, events = await perform(agent)
+    assert outcome.status == "completed"
+    assert ends(events) == [("look", "finished", None)]
+    (opinion,) = of(events, OpinionGiven)
+    assert (opinion.decision, opinion.tool, opinion.arguments) == ("replace", "look", '{"what":"the price"}')
+    (fact,) = of(events, CallReplaced)
+    assert (fact.by, fact.tool, fact.instead, fact.why) == ("judge", "pay", "look", "too dear")
+    assert [event.tool for event in of(events, CallStarted)] == ["look"]
+    result = of(events, CallEnded)[0].result
+    assert result.content == "saw the price"
+    assert result.heading.startswith("pay was not run (too dear); look was called in its place")
+
+
+async def test_a_model_may_put_another_call_in_its_place() -> None:
+    said = '{"decision": "replace", "why": "too dear", "tool": "pay", "arguments": {"what": "less"}}'
+    agent = Agent(scripted(call(("pay", {"what": "all"})), say("Done.")), [look, pay], judge=Judge(scripted(say(said))))
+    _, events = await perform(agent)
+    assert ends(events) == [("pay", "finished", None)]  # its own word on a marked tool is an opinion on that call
+    assert of(events, CallEnded)[0].result.content == "paid less"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "error"),
+    [
+        ("delete_everything", {}, "judge_refused"),
+        ("look", {"what": object()}, "judge_refused"),
+        ("look", {"what": "x" * 5000}, "judge_refused"),
+        ("look", {"what": "with hunter2hunter2"}, "judge_refused"),
+        ("look", {"what": "with [redacted]"}, "judge_refused"),
+        ("look", {"where": "here"}, "guard_failed"),
+    ],
+    ids=["no such tool", "no JSON", "too long", "a secret", "what was cut", "no such argument"],
+)
+async def test_what_cannot_be_called_in_its_place_is_not(tool: str, arguments: dict[str, Any], error: str) -> None:
+    agent = Agent(scripted(call(("pay", {})), say("Done.")), [look, pay], judge=put(tool, arguments))
+    outcome, events = await perform(agent, redaction=Redaction(["hunter2hunter2"]))
+    assert outcome.status == "completed"
+    assert of(events, CallStarted) == []
+    assert [(kind, code) for _, kind, code in ends(events)] == [("refused", error)]
+
+
+async def test_the_call_that_it_puts_meets_the_other_guards() -> None:
+    profile = Profile(deny=("look",))
+    agent = Agent(scripted(call(("pay", {})), say("Done.")), [look, pay], judge=put(), profile=profile)
+    _, events = await perform(agent)
+    assert ends(events) == [("look", "denied", "denied")]
+
+
+class Cheaper:
+    """A guard that pays for something else."""
+
+    name = "cheaper"
+
+    def __init__(self, tool: str) -> None:
+        self.folds: dict[Any, Any] = {}
+        self._tool = tool
+
+    def call(self, proposal: Proposal) -> Replace | None:
+        return None if proposal.stands_in else Replace(self._tool, {"what": "something else"})
+
+
+@pytest.mark.parametrize(("tool", "kind"), [("pay", "refused"), ("look", "finished")])
+async def test_its_yes_to_one_call_is_none_to_another_that_a_guard_puts_in_its_place(tool: str, kind: str) -> None:
+    judge = Judge(rule=lambda question: None, every_turn=True)
+    agent = Agent(scripted(call(("pay", {})), say("Done.")), [look, pay], judge=judge)
+    _, events = await perform(agent, guards=[lambda: Cheaper(tool)])
+    assert [(name, how) for name, how, _ in ends(events)] == [(tool, kind)]
+
+
 async def test_it_may_want_a_person_to_decide() -> None:
     agent = Agent(scripted(call(("pay", {})), say("Done.")), [pay], judge=Judge(rule=lambda q: Ruling("ask", "sure?")))
     _, events = await perform(agent)
@@ -182,7 +263,11 @@ async def test_opinions_are_facts_before_the_calls_that_they_are_on() -> None:
 
 
 async def test_where_it_only_observes() -> None:
-    for ruling, would in ((Ruling("stop", "a trap"), "refuse"), (Ruling("ask", "sure?"), "ask")):
+    for ruling, would in (
+        (Ruling("stop", "a trap"), "refuse"),
+        (Ruling("ask", "sure?"), "ask"),
+        (Ruling("replace", tool="pay", arguments={"what": "less"}), "replace"),
+    ):
         agent = Agent(
             scripted(call(("pay", {})), say("Done.")),
             [pay],

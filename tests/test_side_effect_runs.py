@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
@@ -10,7 +10,9 @@ import pytest
 from support import BARE, facts, of, perform, scripted, supervised
 from watchkeeper import (
     Agent,
+    ConfigurationError,
     Event,
+    IdempotencyKey,
     Limits,
     Outcome,
     Profile,
@@ -26,6 +28,8 @@ from watchkeeper.log import JOURNAL
 from watchkeeper.messages import CallEnded, CallStarted, Nudged, Stopped, WouldRefuse
 from watchkeeper.occurrences import Occurrences, Unfinished, unfinished
 from watchkeeper.testing import ScriptedModel, VirtualSeams, call, say
+
+NO_KEY = IdempotencyKey("")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -59,6 +63,50 @@ def results(events: list[Event]) -> list[Any]:
 
 
 SEND = [("send", {"to": "a"})]
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_a_parameter_may_take_the_key_and_the_model_does_not_see_it(in_thread: bool) -> None:
+    keys: list[tuple[str, str]] = []
+
+    @tool(effect="writes")
+    async def book(seat: int, key: IdempotencyKey) -> str:
+        """Book."""
+        keys.append((key, current_call().idempotency_key))
+        return f"booked {seat}"
+
+    @tool(effect="writes")
+    def book_in_thread(seat: int, *, key: Annotated[IdempotencyKey, "of the booking"] = NO_KEY) -> str:
+        """Book."""
+        keys.append((key, current_call().idempotency_key))
+        return f"booked {seat}"
+
+    made = book_in_thread if in_thread else book
+    assert made.schema["properties"].keys() == {"seat"}
+    assert made.is_async is not in_thread
+    turns = call((made.name, {"seat": 1}), (made.name, {"seat": 2, "key": "mine"})), say("Done.")
+    _, events = await perform(Agent(scripted(*turns), [made]))
+    (given, own), *more = keys
+    assert given == own == of(events, CallStarted)[0].idempotency_key != ""
+    assert more == []  # a model that gives a key of its own is told that there is no such argument
+    assert of(events, CallEnded)[0].result.error == "bad_arguments"
+    assert '"mine"' not in str(of(events, CallStarted))
+
+
+def test_keys_that_cannot_be_given_are_told_at_once() -> None:
+    with pytest.raises(ConfigurationError, match="'key' takes an idempotency key, and a call that only reads has none"):
+
+        @tool(effect="reads")
+        async def look(key: IdempotencyKey) -> str:
+            """Look."""
+            return key
+
+    with pytest.raises(ConfigurationError, match="only one parameter can take the idempotency key"):
+
+        @tool(effect="writes")
+        async def twice(key: IdempotencyKey, other: IdempotencyKey) -> str:
+            """Write."""
+            return key + other
 
 
 # -- the key ----------------------------------------------------------------------------------------------------------

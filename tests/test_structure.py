@@ -28,7 +28,7 @@ LAYERS = tuple(
         "messages errors seams",
         "admission agent allowance answers approvals arguments asking budget compacting context continuing"
         " current decisions detect escapes examiner failures fingerprint fitting goal guards history jsontext"
-        " ladder ledger locks log memory model monitor naming occurrences opinions outputs plan planner"
+        " keyed ladder ledger locks log memory model monitor naming occurrences opinions outputs plan planner"
         " plugins price prices profiles provider redaction reports results retry states stopwatch threads"
         " thresholds tools trampoline wording",
         "actors",

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
 import anyio
 import pytest
 
-from support import of, perform, scripted, supervised
-from watchkeeper import Agent, Budget, ConfigurationError, Limits, Price, Profile, Unverified, Verifier, tool
+from support import facts, of, perform, scripted, supervised
+from watchkeeper import (
+    Agent,
+    Approval,
+    ApprovalError,
+    Budget,
+    ConfigurationError,
+    Limits,
+    Price,
+    Profile,
+    Run,
+    Unverified,
+    Verifier,
+    tool,
+)
 from watchkeeper.answers.exhibits import exhibits
+from watchkeeper.guards.guard import Ask
 from watchkeeper.messages import (
+    ApprovalRequested,
+    ApprovalResolved,
     Event,
     Held,
     Message,
@@ -153,6 +170,105 @@ async def test_when_it_fails_what_was_said_for_that_case_is_done(how: str, on_fa
         assert (outcome.status, outcome.reason, outcome.rejected) == ("stopped", "answer_invalid", ("It rains.",))
         assert why in outcome.message
         assert of(events, PushedBack) == []  # it is not the fault of the model
+
+
+# -- when a person is asked -------------------------------------------------------------------------------------------
+
+
+def unsure(*texts: str, limits: Limits | None = None) -> Agent:
+    """Its verifier gives no opinion, and a person is to be asked."""
+    broken = ScriptedModel([fail("bad_request", "no")] * len(texts or "x"))
+    steps = [say(text) for text in texts or ("It rains.",)]
+    return Agent(scripted(*steps), verifier=Verifier(broken, on_failure="ask"), limits=limits or Limits())
+
+
+async def asked_about(run: Run) -> Approval:
+    while not run.approvals:
+        assert run.outcome is None, run.outcome
+        await anyio.sleep(0.1)
+    return run.approvals[0]
+
+
+async def test_a_person_says_whether_it_counts() -> None:
+    async with supervised(keep=1000) as supervisor:
+        run = await supervisor.start(unsure(), "task", attended=True)
+        approval = await asked_about(run)
+        assert (approval.tool, approval.call_id, approval.arguments) == ("", "", "It rains.")
+        assert approval.arguments_hash == hashlib.sha256(b"It rains.").hexdigest()
+        assert approval.why == "the verifier gave no opinion on this answer: its model failed (bad_request: no)"
+        with pytest.raises(ApprovalError, match="for another answer"):
+            run.approve(approval.id, hashlib.sha256(b"It snows.").hexdigest())
+        with pytest.raises(ApprovalError, match="an answer can be permitted once only"):
+            run.approve(approval.id, approval.arguments_hash, "run")
+        await anyio.sleep(500)
+        assert run.outcome is None
+        run.approve(approval.id, approval.arguments_hash, by="Ada")
+        outcome = await run.wait()
+        events = await facts(run)
+    assert (outcome.status, outcome.answer) == ("completed", "It rains.")
+    assert outcome.unverified == (Unverified("It rains.", "unchecked"),)
+    assert outcome.seconds > 500
+    assert outcome.working_seconds < 1
+    (requested,) = of(events, ApprovalRequested)
+    assert (requested.call_id, requested.tool, requested.arguments) == ("", "", "It rains.")
+    assert requested.by == ("verifier",)
+    assert [(event.how, event.by) for event in of(events, ApprovalResolved)] == [("once", "Ada")]
+
+
+async def test_a_yes_for_the_run_to_a_call_is_none_to_an_answer() -> None:
+    async with supervised() as supervisor:
+        run = await supervisor.start(unsure(), "task", attended=True)
+        await asked_about(run)
+        pending = run.asking.request("c1", look, b'{"what":"a"}', {"what": "a"}, [("verifier", Ask())], 1)
+        run.approve(pending.approval.id, pending.approval.arguments_hash, "run")
+        assert [one.of_answer for one in run.approvals] == [True]
+        run.cancel("enough", "kill")
+        await run.wait()
+
+
+@pytest.mark.parametrize("said", ["no", "silence"])
+async def test_a_no_and_silence_do_not_accept_it(said: str) -> None:
+    async with supervised(keep=1000) as supervisor:
+        limits = Limits(approval=700.0, seconds=None, working_seconds=60.0)
+        run = await supervisor.start(unsure(limits=limits), "task", attended=True)
+        approval = await asked_about(run)
+        if said == "no":
+            run.deny(approval.id, "it does not")
+        outcome = await run.wait()
+        (resolved,) = of(await facts(run), ApprovalResolved)
+    assert (outcome.status, outcome.reason) == ("stopped", "answer_invalid")
+    assert "Whoever was asked did not accept it." in outcome.message
+    if said == "no":
+        assert (resolved.how, resolved.reason) == ("denied", "it does not")
+    else:
+        assert resolved.how == "timed_out"
+        assert outcome.seconds == pytest.approx(700)  # nor is it taken for silence of the run
+
+
+@pytest.mark.parametrize(("said", "status"), [(True, "completed"), (False, "stopped"), ("nonsense", "stopped")])
+async def test_an_approver_is_asked_first(said: Any, status: str) -> None:
+    seen: list[Approval] = []
+
+    async def approver(approval: Approval) -> Any:
+        seen.append(approval)
+        return said
+
+    outcome, _ = await perform(unsure(), approver=approver)
+    assert outcome.status == status
+    assert [one.of_answer for one in seen] == [True]
+
+
+@pytest.mark.parametrize("mode", ["now", "after_turn", "kill"])
+async def test_a_cancel_ends_the_wait_for_a_person(mode: Any) -> None:
+    async with supervised(keep=1000) as supervisor:
+        run = await supervisor.start(unsure(), "task", attended=True)
+        await asked_about(run)
+        run.cancel("enough", mode)
+        outcome = await run.wait()
+        assert run.approvals == ()
+        assert [event.how for event in of(await facts(run), ApprovalResolved)] == ["cancelled"]
+    assert outcome.seconds < 1
+    assert outcome.answer is None
 
 
 async def test_a_failure_that_passes_is_retried() -> None:

@@ -23,6 +23,7 @@ _HOMES = {
     "Event": "messages",
     "Finding": "messages",
     "Guide": "goal.guide",
+    "IdempotencyKey": "keyed",
     "Judge": "opinions.second",
     "Limits": "profiles",
     "Message": "messages",
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from .goal.guide import Guide as Guide
     from .guards.rule import Rule as Rule
     from .handover.bundle import Bundle as Bundle
+    from .keyed import IdempotencyKey as IdempotencyKey
     from .memory.sqlite import SQLiteStore as SQLiteStore
     from .memory.store import Note as Note
     from .memory.store import Store as Store

@@ -48,7 +48,9 @@ class Denial(msgspec.Struct, frozen=True):
 
 
 class Approval:
-    """A call that waits for a yes or a no. All attributes are read-only by convention.
+    """A call, or an answer, that waits for a yes or a no. All attributes are read-only by convention.
+
+    Of an answer ``tool`` and ``call_id`` are empty, and ``arguments`` is its exact text.
 
     Whoever decides must see what runs: ``arguments`` are the exact ones, secrets included. So they stand in no fact, no
     snapshot and no representation of this object, only here.
@@ -81,7 +83,7 @@ class Approval:
         self.call_id = call_id
         self.tool = tool
         self.arguments = arguments.decode("utf-8", "replace")
-        """Canonical JSON: these bytes, in UTF-8, are what is run."""
+        """Canonical JSON: these bytes, in UTF-8, are what is run. Of an answer: its text."""
         self.arguments_hash = hash_of(arguments)
         """SHA-256 of these bytes, 64 hexadecimal characters."""
         self.why = "; ".join(dict.fromkeys(ask.why for _, ask in asked if ask.why))
@@ -102,8 +104,12 @@ class Approval:
         """The no of an approver; as ``Run.deny``."""
         return Denial(self.id, reason)
 
+    @property
+    def of_answer(self) -> bool:
+        return not self.tool
+
     def __repr__(self) -> str:
-        return f"<Approval {self.id} of {self.tool} in {self.run}>"
+        return f"<Approval {self.id} of {self.tool or 'the answer'} in {self.run}>"
 
 
 Answer = Permit | Denial | bool | None
@@ -142,10 +148,11 @@ class Pending:
     __slots__ = ("approval", "asks", "on_resolved", "resolution", "slot", "tool", "values")
 
     def __init__(
-        self, approval: Approval, tool: Tool, values: Mapping[str, Any], asks: list[tuple[str, Ask]], slot: int
+        self, approval: Approval, tool: Tool | None, values: Mapping[str, Any], asks: list[tuple[str, Ask]], slot: int
     ) -> None:
         self.approval = approval
         self.tool = tool
+        """None for an answer."""
         self.values = values
         self.asks = asks
         self.slot = slot
@@ -237,13 +244,28 @@ class Approvals:
         slot: int,
     ) -> Pending:
         """Ask about a call."""
+        return self._request(call_id, tool, arguments, values, asks, slot)
+
+    def request_answer(self, text: str, by: str, why: str) -> Pending:
+        """Ask whether an answer may count, this once: no earlier yes covers it."""
+        return self._request("", None, text.encode("utf-8", "replace"), {}, [(by, Ask(why, once=True))], 0)
+
+    def _request(
+        self,
+        call_id: str,
+        tool: Tool | None,
+        arguments: bytes,
+        values: Mapping[str, Any],
+        asks: list[tuple[str, Ask]],
+        slot: int,
+    ) -> Pending:
         approval = Approval(
             self._new_id("a"),
             run=self._run,
             agent=self._agent,
             task=self._task,
             call_id=call_id,
-            tool=tool.name,
+            tool="" if tool is None else tool.name,
             arguments=arguments,
             asks=asks,
             seconds=self._seconds,
@@ -255,7 +277,7 @@ class Approvals:
             slot=slot,
             approval=approval.id,
             call_id=call_id,
-            tool=tool.name,
+            tool=approval.tool,
             arguments=approval.arguments,
             arguments_hash=approval.arguments_hash,
             seconds=self._seconds,
@@ -278,11 +300,14 @@ class Approvals:
         pending = self._find(approval)
         asked = pending.approval
         if arguments_hash != asked.arguments_hash:
-            raise ApprovalError(
-                f"the yes to {approval} is for other arguments (hash {str(arguments_hash)[:16]}…) than those that "
-                f"{asked.tool} is to be run with (hash {asked.arguments_hash[:16]}…); look at Run.approvals again",
-                "hash",
+            given, waits = str(arguments_hash)[:16], asked.arguments_hash[:16]
+            told = (
+                f"the yes to {approval} is for another answer (hash {given}…) than the one that waits (hash {waits}…)"
+                if asked.of_answer
+                else f"the yes to {approval} is for other arguments (hash {given}…) than those that {asked.tool} is to "
+                f"be run with (hash {waits}…)"
             )
+            raise ApprovalError(f"{told}; look at Run.approvals again", "hash")
         if scope not in SCOPES:
             raise ApprovalError(f"a scope is one of {', '.join(SCOPES)}, not {scope!r}", "scope")
         if scope == "once":
@@ -290,22 +315,25 @@ class Approvals:
                 raise ApprovalError('a pattern is for the scopes "run" and "always"; once is this one call', "scope")
             self._resolve(pending, Resolution(scope, by))
             return
-        if asked.once:
-            raise ApprovalError(
-                f"this call of {asked.tool} can be permitted once only ({asked.why}); say scope='once'", "scope"
-            )
-        grant = self._granted(pending, pattern, by)
+        tool = pending.tool
+        if asked.once or tool is None:
+            what = f"this call of {asked.tool}" if asked.tool else "an answer"
+            raise ApprovalError(f"{what} can be permitted once only ({asked.why}); say scope='once'", "scope")
+        grant = self._granted(pending, tool, pattern, by)
         self._grants.append(grant)
         if scope == "always":
             self._always.add(self._agent, grant)
         self._resolve(pending, Resolution(scope, by), pattern)
         for other in [*self.pending.values()]:
             one = other.approval
-            if not self.considered(other.tool, one.arguments.encode(), other.values, other.asks).left:
+            if (
+                other.tool is not None
+                and not self.considered(other.tool, one.arguments.encode(), other.values, other.asks).left
+            ):
                 self._resolve(other, Resolution(scope, by))
 
-    def _granted(self, pending: Pending, pattern: Mapping[str, Pattern] | None, by: str) -> Grant:
-        asked, tool = pending.approval, pending.tool
+    def _granted(self, pending: Pending, tool: Tool, pattern: Mapping[str, Pattern] | None, by: str) -> Grant:
+        asked = pending.approval
         reasons = frozenset((guard, ask.why) for guard, ask in pending.asks)
         if pattern is None:
             rule = exact_rule(tool, pending.values)

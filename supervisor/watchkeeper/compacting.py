@@ -94,7 +94,7 @@ class Compactor:
             if tool is not None and tool.name in wanted:
                 newest[tool.name] = entry.call_id
         open_calls = frozenset(call.id for call in self._run.history.open_calls())
-        return Standing(open_calls, frozenset(newest.values()), worth)
+        return Standing(open_calls, frozenset(newest.values()), worth, self._run.history.charge)
 
     def _frame(self, messages: int, target: int, summary: bool) -> Frame:
         told = self._run.supervisor.wording.left_out(messages, "-", "-", self._run.recalls)

@@ -31,8 +31,9 @@ VALIDATOR_SECONDS = 10.0
 SHOWN = 500
 """Characters of one message of a validator or a verifier that the model reads."""
 
-Person = Callable[[str], Awaitable[bool]]
-"""Asks a person whether an answer may count that nobody could verify; gets the reason why it is asked."""
+Person = Callable[[str, str], Awaitable[bool | None]]
+"""Asks a person whether an answer may count that nobody could verify; gets its text, and why it is asked. None: nobody
+is there."""
 
 
 class Examiner:
@@ -156,16 +157,18 @@ class Examiner:
     ) -> list[Objection] | End:
         """There is no opinion: what was to be done in that case. It is not the model's fault, so nothing goes back."""
         decision = verifier.on_failure
-        accepted = decision == "allow"
+        accepted, asked = decision == "allow", ""
         self._run.log.append(OpinionGiven, by="verifier", decision=decision, failed=why, seconds=seconds)
         if overrun:
             return End("stopped", "overrun")
         if decision == "ask" and self._person is not None:
-            accepted = await self._person(why)
+            said = await self._person(draft.text, self._wording.why_unverified(why))
+            accepted = said is True
+            asked = "" if said is None else " Whoever was asked did not accept it."
         marked = Objection("verifier", "", (Unverified(draft.text[:300], "unchecked"),))
         if accepted or self._gate.noted(Objection("verifier", why)) is None:
             return [marked]
-        self._run.detail = self._run.log.redaction.within(f"The verifier gave no opinion: {why}.", 500)
+        self._run.detail = self._run.log.redaction.within(f"The verifier gave no opinion: {why}.{asked}", 500)
         return End("stopped", "answer_invalid")
 
 
@@ -176,6 +179,7 @@ def examiner_of(
     prices: Prices,
     provider_of: Callable[[Model], Provider],
     threads: Threads,
+    person: Person | None = None,
 ) -> Examiner:
     """The examiner of a run as its agent says; ``guards``: those of third parties."""
     agent, wording = run.agent, run.supervisor.wording
@@ -193,4 +197,6 @@ def examiner_of(
         adviser = Adviser(
             run, verifier, model, by="verifier", form=Form(Verification), prices=prices, provider=provider_of(model)
         )
-    return Examiner(run, gate, validators=agent.validators, verifier=verifier, adviser=adviser, threads=threads)
+    return Examiner(
+        run, gate, validators=agent.validators, verifier=verifier, adviser=adviser, threads=threads, person=person
+    )

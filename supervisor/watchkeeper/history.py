@@ -27,6 +27,8 @@ UNMARKED = "watchkeeper"
 """What becomes of it in the output of a tool."""
 
 OPEN = "This call has no result: the run ended before it was dealt with. Whether it had an effect is not known."
+STANDING = frozenset({"plan_step", "plan_sum"})
+"""What a word of ours is about (``Reminded.about``) by which the model works until the next of them."""
 OF_TOOLS = ("finished", "failed")
 """Results that a tool has written; by a guard or a cause or of another kind they are a word of ours."""
 
@@ -59,13 +61,16 @@ class History:
         """The place of the answer of each call that has no result yet."""
         self.characters = sum(map(size, self._view))
         """Length of the view, for an estimate of its tokens."""
+        self.charge: int | None = None
+        """Place of the word of ours by which the model works now: the step of a plan, with what those before it found.
+        It is never left out of the view."""
         self.ids: set[str] = {call.id for message in self._messages for call in message.calls}
         self.folds: dict[type[Event], Callable[[Any], None]] = {
             CallEnded: self._ended,
             ModelReplied: self._replied,
             UserMessage: self._user_spoke,
             Nudged: self._told,
-            Reminded: self._told,
+            Reminded: self._reminded,
             PushedBack: self._told,
             NotesShown: self._told,
             ContextCompacted: self._compacted,
@@ -135,6 +140,11 @@ class History:
 
     def _told(self, event: Nudged | Reminded | PushedBack | NotesShown) -> None:
         self._add(Message("user", f"{MARK} {event.text}", mark="watchkeeper"))
+
+    def _reminded(self, event: Reminded) -> None:
+        if event.about in STANDING:
+            self.charge = len(self._messages)
+        self._told(event)
 
     def _compacted(self, event: ContextCompacted) -> None:
         self.cuts = Cuts(frozenset(event.shortened), frozenset(event.dropped), event.note)

@@ -408,14 +408,16 @@ class CallEnded(Event, frozen=True, gc=False, tag="call_ended"):
 
 
 class ApprovalRequested(Event, frozen=True, gc=False, tag="approval_requested"):
-    """A call waits for a yes or a no."""
+    """A call, or an answer, waits for a yes or a no."""
 
     approval: str
     """Its id, with which it is answered."""
     call_id: str
+    """Empty for an answer, as is ``tool``."""
     tool: str
     arguments: str
-    """The arguments that are to be run, as canonical JSON; like every fact without secrets."""
+    """The arguments that are to be run, as canonical JSON, or the text of the answer; like every fact without
+    secrets."""
     arguments_hash: str
     """SHA-256 of the very bytes that are to be run, secrets included: 64 hexadecimal characters."""
     seconds: float
@@ -503,6 +505,10 @@ class OpinionGiven(Event, frozen=True, gc=False, tag="opinion_given"):
     """Empty for an answer."""
     instead: str = ""
     """For ``replace``: the safer path, in words."""
+    tool: str = ""
+    """For ``replace``: the tool that is to be called in its place, with ``arguments`` (JSON); empty: there are words
+    only, and the call is refused with them."""
+    arguments: str = ""
     failed: str = ""
     """Why there is none; the decision is then what was to be done in that case."""
     seconds: float = 0.0

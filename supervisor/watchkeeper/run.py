@@ -157,6 +157,7 @@ class Run:
         self.log.attach(self.history)
         self.log.attach(self.evidence)
         self.unfinished = tuple(unfinished)
+        self.approver = supervisor.approver
         self.asking = Approvals(
             run_id,
             agent.name,
@@ -166,7 +167,7 @@ class Run:
             seconds=agent.limits.approval,
             clock=seams.clock,
             new_id=seams.new_id,
-            somebody=lambda: supervisor.approver is not None or self.is_attended(),
+            somebody=lambda: self.approver is not None or self.is_attended(),
         )
         self.state: State = "queued"
         self.outcome: Outcome | None = None

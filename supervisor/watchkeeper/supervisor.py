@@ -16,6 +16,7 @@ import anyio.lowlevel
 
 from . import failures, plugins, reports
 from .actors.agent import AgentActor
+from .actors.approving import accepts
 from .actors.executor import Batch, Executor
 from .actors.watchdog import Watchdog
 from .agent import Agent
@@ -523,7 +524,14 @@ class Supervisor:
         """Who looks at the answers of a run. Imported when the first answer needs it."""
         from .examiner import examiner_of
 
-        return examiner_of(run, guards, prices=self._prices, provider_of=self._provider_of, threads=self._threads)
+        return examiner_of(
+            run,
+            guards,
+            prices=self._prices,
+            provider_of=self._provider_of,
+            threads=self._threads,
+            person=partial(accepts, run),
+        )
 
     def _bench_of(self, run: Run) -> Bench:
         from .opinions.bench import bench_of

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from .errors import ConfigurationError
+from .keyed import is_key, keyed
 
 DEFAULT_TIMEOUT = 60.0
 """Seconds a call may take unless its tool says otherwise: by default no tool is without a deadline."""
@@ -133,7 +134,14 @@ class Tool:
             self._cost = NO_COST if cost is None or callable(cost) else _amounts(cost)
         except ValueError as error:
             raise ConfigurationError(f"tool {self.name!r}: {error}") from None
-        self.arguments_type, self.fields = _arguments_type(function, self.name)
+        self.arguments_type, self.fields, key = _arguments_type(function, self.name)
+        if key is not None:
+            if self.only_reads:
+                raise ConfigurationError(
+                    f"tool {self.name!r}: its parameter {key!r} takes an idempotency key, and a call that only reads "
+                    "has none; declare what it writes with @tool(effect=…), or leave the parameter out"
+                )
+            self.function = keyed(function, key, self.is_async)
         self.loop_key = _names(loop_key)
         for field in self.loop_key or ():
             if field not in self.fields:
@@ -216,7 +224,8 @@ def tool(
 def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> Any:
     """Make a tool of an async function (runs on the event loop) or a plain one (runs in a thread).
 
-    The schema comes from the signature, the description from the docstring. Declarations:
+    The schema comes from the signature, the description from the docstring. A parameter that is annotated with
+    :class:`IdempotencyKey` is no part of it: it gets the key of the call (see ``current_call``). Declarations:
 
     - ``effect``: ``"reads"``, ``"writes"``, ``"nothing"``, an :class:`Effect`, or a function of the arguments that
       returns one. Undeclared means: writes everything, so it runs alone.
@@ -293,7 +302,8 @@ def _effect(
     )
 
 
-def _arguments_type(function: Callable[..., Any], name: str) -> tuple[type[msgspec.Struct], dict[str, Any]]:
+def _arguments_type(function: Callable[..., Any], name: str) -> tuple[type[msgspec.Struct], dict[str, Any], str | None]:
+    """The type of the arguments, its fields by name, and the parameter that gets the idempotency key."""
     try:
         hints = typing.get_type_hints(_body(function), include_extras=True)
         parameters = inspect.signature(function).parameters.values()
@@ -306,7 +316,12 @@ def _arguments_type(function: Callable[..., Any], name: str) -> tuple[type[msgsp
             f"tool {name!r}: its signature cannot be read ({error}); wrap it in a function with annotated parameters"
         ) from error
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    keys = [parameter.name for parameter in parameters if is_key(hints.get(parameter.name))]
+    if len(keys) > 1:
+        raise ConfigurationError(f"tool {name!r}: only one parameter can take the idempotency key, not {keys}")
     for parameter in parameters:
+        if parameter.name in keys:
+            continue
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise ConfigurationError(
                 f"tool {name!r}: parameter {parameter.name!r} is positional-only or variadic; name each parameter"
@@ -325,7 +340,7 @@ def _arguments_type(function: Callable[..., Any], name: str) -> tuple[type[msgsp
         raise ConfigurationError(
             f"tool {name!r}: its parameters cannot be described ({error}); use other types or defaults"
         ) from error
-    return struct, by_name
+    return struct, by_name, keys[0] if keys else None
 
 
 def _copier(default: Any) -> Callable[[], Any]:

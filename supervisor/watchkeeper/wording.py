@@ -176,6 +176,10 @@ class Wording:
             "Say in your answer that this could not be done.",
         )
 
+    def why_unverified(self, failed: str) -> str:
+        """What a person reads who is asked about an answer on which the verifier gave no opinion."""
+        return f"the verifier gave no opinion on this answer: {bounded(failed, 300)}"
+
     def why_repeated(self, times: int) -> str:
         """What a person reads who is asked about a side effect that comes again."""
         return f"the very same call has succeeded before; this would be time number {times}"

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from support import BARE
 from watchkeeper import Agent, Limits, Outcome, Run, Supervisor, ToolError, ToolOutput, Transient, encode_event, tool
 from watchkeeper.cassette import Fault, MockedTools, Player, Recorder, forbidden_sockets
 from watchkeeper.cassette.tape import read
@@ -225,9 +226,11 @@ def test_a_cancelled_run_is_played(played_on: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("played_on", BACKENDS)
-def test_another_request_is_missed_with_the_difference(played_on: str, simple: Path) -> None:
+def test_another_request_is_missed_with_the_difference(played_on: str, tmp_path: Path) -> None:
+    simple = tmp_path / "simple"
+    record(simple, "asyncio", scripted(*SIMPLE, profile=BARE))
     player = Player(simple)
-    outcome, _ = perform_on(played_on, player, scripted(*SIMPLE, instructions="Be brief."))
+    outcome, _ = perform_on(played_on, player, scripted(*SIMPLE, instructions="Be brief.", profile=BARE))
     assert outcome.status == "failed"
     with pytest.raises(CassetteMiss, match="the model was not asked this") as missed:
         player.check()

@@ -18,7 +18,6 @@ from watchkeeper.guards.guarded import Guarded
 from watchkeeper.guards.limited import TimeLimit
 from watchkeeper.ledger import Entry
 from watchkeeper.messages import Event
-from watchkeeper.wording import Wording
 
 
 def entry(call_id: str, productive: bool = True) -> Entry:
@@ -188,8 +187,12 @@ LIMIT = TimeLimit(1.0, "deny", lambda: 0.0, lambda **fields: None)
 # -- at arm's length --------------------------------------------------------------------------------------------------
 
 
+def held_at_length(theirs: Any) -> Guarded:
+    return Guarded(theirs, TimeLimit(1.0, "deny", lambda: 0.0, lambda **fields: None), WORDING)
+
+
 def test_a_guard_may_guard_answers_alone() -> None:
-    held = Guarded(Theirs(Reject("no")), LIMIT, Wording())
+    held = held_at_length(Theirs(Reject("no")))
     assert (held.calls, held.answers) == (False, True)
     assert held.answer(draft("x")) == Reject("no")
 
@@ -203,7 +206,7 @@ def test_one_that_has_lost_track_lets_no_answer_pass() -> None:
         def _fail(self, event: Event) -> None:
             raise KeyError("a defect")
 
-    held = Guarded(Lost(), LIMIT, Wording())
+    held = held_at_length(Lost())
     held.folds[Event](Event(n=1, run="r", at=0.0, t=0.0))
     (objection,) = gate(held).objections(draft("x"))
     assert "the check theirs could not be made" in objection.message
@@ -215,4 +218,4 @@ def test_one_that_guards_nothing_is_a_configuration_error() -> None:
         folds: ClassVar[dict[type[Event], Callable[[Any], None]]] = {}
 
     with pytest.raises(ConfigurationError, match="'nothing' guards nothing"):
-        Guarded(Nothing(), LIMIT, Wording())  # type: ignore[arg-type]
+        held_at_length(Nothing())

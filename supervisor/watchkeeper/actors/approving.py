@@ -22,10 +22,10 @@ NOBODY = "nobody"
 
 
 async def resolution_of(pending: Pending, run: Run) -> Resolution:
-    """Wait until the call may run or may not. An approver is asked first; where it has nothing to say and the run is
-    attended, a person may still answer. Whatever ends the wait, also a cancel or an approver that fails, leaves the
-    approval resolved."""
-    approvals, approver = run.asking, run.supervisor.approver
+    """Wait until the call may run or may not, or the answer may count. An approver is asked first; where it has nothing
+    to say and the run is attended, a person may still answer. Whatever ends the wait, also a cancel or an approver that
+    fails, leaves the approval resolved."""
+    approvals, approver = run.asking, run.approver
     try:
         with anyio.move_on_after(pending.approval.seconds) as wait:
             pending.on_resolved = wait.cancel
@@ -40,6 +40,21 @@ async def resolution_of(pending: Pending, run: Run) -> Resolution:
         approvals.expire(pending, "timed_out")
     assert pending.resolution is not None
     return pending.resolution
+
+
+async def accepts(run: Run, text: str, why: str) -> bool | None:
+    """Ask whether an answer may count on which the verifier gave no opinion. None: there is nobody to ask."""
+    asking = run.asking
+    if not asking.somebody():
+        return None
+    pending = asking.request_answer(text, "verifier", why)
+    if run.stopping_after_turn is not None:
+        asking.cancel(run.stopping_after_turn)
+    run.waits_for_person(True)
+    try:
+        return (await resolution_of(pending, run)).permits
+    finally:
+        run.waits_for_person(False)
 
 
 async def _consult(approver: Approver, pending: Pending, run: Run) -> None:

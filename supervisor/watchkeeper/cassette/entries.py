@@ -6,12 +6,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..approvals import Scope
+
 FORMAT = 1
 """Version of the format; a file of another one is not read."""
 TICKS = 1 << 20
 """Ticks of a second. A clock that counts whole ticks gives equal differences wherever it begins."""
 
-Action = Literal["steer", "pause", "resume", "cancel", "loop_blocked"]
+Action = Literal["steer", "pause", "resume", "cancel", "hand_over", "approve", "deny", "loop_blocked"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -148,12 +150,25 @@ class ToolEnded(Input, frozen=True, kw_only=True, tag="tool"):
 
 
 class HostDid(Input, frozen=True, kw_only=True, tag="host"):
-    """What the host, or a person, did to the run."""
+    """What the host, or a person, did to the run; for a yes or a no to an approval the fields behind ``seconds``."""
 
     do: Action
     text: str = ""
     mode: str = ""
     seconds: float | None = None
+    approval: str = ""
+    hash: str = ""
+    scope: Scope = "once"
+    pattern: dict[str, str | tuple[str, ...]] | None = None
+    by: str = ""
+
+
+class Remembered(Input, frozen=True, kw_only=True, tag="notes"):
+    """What the long-term store gave: text and subject of each note, or None for a note that was added; or the class
+    and the text of what it raised. What a tool asks of it is in what the tool gave."""
+
+    notes: tuple[tuple[str, str], ...] | None = None
+    failure: tuple[str, str] | None = None
 
 
 class Drawn(Entry, frozen=True, kw_only=True, tag="drawn"):
@@ -174,4 +189,17 @@ class Happened(Entry, frozen=True, kw_only=True, tag="fact"):
 
 
 Traffic = HttpRequest | HttpResponse | HttpChunk | HttpEnd
-Line = Take | Traffic | RunLine | Asked | Began | ChunkCame | ReplyEnded | ToolEnded | HostDid | Drawn | Happened
+Line = (
+    Take
+    | Traffic
+    | RunLine
+    | Asked
+    | Began
+    | ChunkCame
+    | ReplyEnded
+    | ToolEnded
+    | HostDid
+    | Remembered
+    | Drawn
+    | Happened
+)

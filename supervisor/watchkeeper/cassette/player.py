@@ -15,10 +15,12 @@ import anyio.lowlevel
 import msgspec
 
 from ..agent import Agent
-from ..errors import CassetteError, CassetteMiss, ConfigurationError, RunEndedError
+from ..errors import ApprovalError, CassetteError, CassetteMiss, ConfigurationError, RunEndedError
 from ..messages import CallEnded, Event, LoopBlocked, RunEnded, decode_event, encode_event
 from ..redaction import Redaction
 from ..seams import Seams
+from .beside import played_beside
+from .consent import play_consent
 from .entries import TICKS, HostDid, Input
 from .fault import Fault, Faults
 from .match import difference, shown
@@ -38,6 +40,7 @@ STEERING = (
     ("pause", "reason", "paused"),
     ("resume", "reason", ""),
     ("cancel", "reason", "cancelled"),
+    ("hand_over", "reason", "asked"),
 )
 """What a host does to a run, with the name of its first parameter and what that is by default."""
 
@@ -137,6 +140,7 @@ class Player(Seams):
         copied.model = PlayedModel(played)
         if self.tools == "played":
             copied.tools = {name: played_tool(tool, played) for name, tool in agent.tools.items()}
+        played_beside(copied, played, store=self.tools == "played")
         return copied, played
 
     def miss(self, message: str, lines: str = "") -> CassetteMiss:
@@ -220,6 +224,8 @@ class Played(Seams):
         self.run: Run | None = None
         self._acts: dict[str, Callable[..., Any]] = {}
         """How the host acts on the run, by name."""
+        self.says: Callable[[HostDid], None] = lambda line: None
+        """Gives a recorded answer to an approval."""
         if self._exact:
             self.clock = self._look
             self.wall = self._look_up
@@ -243,6 +249,7 @@ class Played(Seams):
         self.run = run
         if self._exact:
             run.log.attach(self)
+            play_consent(run, self)
             if run.parent is None:
                 self._expect(run)
             if self.score.host:
@@ -315,7 +322,7 @@ class Played(Seams):
 
     def _expect(self, run: Run) -> None:
         """What the host did is done by the cassette: if the host does it, too, it is not done twice."""
-        expected = [(line.do, line.text) for _, line in self.score.host]
+        expected: list[tuple[str, str]] = [(line.do, line.text) for _, line in self.score.host]
 
         def expecting(name: str, parameter: str, default: str) -> None:
             act = self._acts[name] = getattr(run, name)
@@ -338,7 +345,7 @@ class Played(Seams):
             await self.root.order.turn(place, at_once=True)
             if not self.root.exact or run.outcome is not None:
                 return
-            with contextlib.suppress(RunEndedError, ConfigurationError):
+            with contextlib.suppress(RunEndedError, ConfigurationError, ApprovalError):
                 self._do(run, line)
 
     def _do(self, run: Run, line: HostDid) -> None:
@@ -346,7 +353,9 @@ class Played(Seams):
         if line.do == "loop_blocked":
             if not run.log.closed:
                 run.log.append(LoopBlocked, seconds=line.seconds or 0.0, frame=line.text)
-        elif act is not None and line.do == "cancel":
+        elif line.do in ("approve", "deny"):
+            self.says(line)
+        elif act is not None and line.do in ("cancel", "hand_over"):
             act(line.text, line.mode, deadline=line.seconds)
         elif act is not None and line.do == "pause":
             act(line.text, seconds=line.seconds)

@@ -15,7 +15,7 @@ import msgspec
 from .. import failures
 from ..current import current_call
 from ..errors import CassetteMiss
-from ..model import Chunk, Request, Timeouts
+from ..model import Chunk, Model, Request, Timeouts
 from ..tools import Tool
 from . import chunks
 from .faulty import faulty
@@ -30,15 +30,18 @@ if TYPE_CHECKING:
 class PlayedModel:
     """The model of a run that is played: what the recorded one said, to the same requests, in order."""
 
-    def __init__(self, played: Played) -> None:
+    def __init__(self, played: Played, *, beside: Model | None = None) -> None:
+        """``beside``: the one that is not asked for a second opinion."""
         self._played = played
         line = played.score.line
-        self.name = line.model
+        self.name = line.model if beside is None else beside.name
         self.timeouts = msgspec.convert(line.about.get("timeouts", {}), Timeouts)
         self.provider = line.about.get("provider")
         self.base_url = line.about.get("base_url")
         self.context_window = line.about.get("context_window")
         self.secrets: tuple[str, ...] = ()
+        if beside is not None:
+            self.provider, self.base_url = getattr(beside, "provider", None), getattr(beside, "base_url", None)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[Chunk]]:

@@ -24,6 +24,8 @@ from ..redaction import Redaction
 from ..seams import Seams
 from ..tools import Tool
 from . import chunks, scrub
+from .beside import recorded_beside
+from .consent import record_consent
 from .entries import TICKS, Action, Began, Drawn, Happened, HostDid, Line, RunLine, ToolEnded
 from .order import ROUNDS
 from .outcome import arguments_of
@@ -42,7 +44,8 @@ class Recorder(Seams):
     """``Supervisor(seams=Recorder("run.cassette"))`` records every run that is started there, sub-agents too.
 
     What comes from outside is written with its time and the fact behind which it came: the pieces of each reply, what
-    each call gave, and what the host did (steer, pause, resume, cancel). So are the facts, what the clock said, ids and
+    each call gave, what verifier, judge and long-term store said, and what the host did (steer, pause, resume, cancel,
+    hand over, a yes or a no to an approval). So are the facts, what the clock said, ids and
     chances. Everything passes the redaction of the supervisor first; a reply is written when it is over. The clock
     counts in whole ticks of 2⁻²⁰ s. Nothing of it changes what the run does.
 
@@ -121,6 +124,7 @@ class Recorder(Seams):
         recorded = copy.copy(agent)
         recorded.model = RecordedModel(agent.model, taken)
         recorded.tools = {name: recorded_tool(tool, taken) for name, tool in agent.tools.items()}
+        recorded_beside(recorded, taken)
         return recorded, taken
 
     def close(self) -> None:
@@ -179,6 +183,7 @@ class Taken(Seams):
             )
         )
         run.log.attach(self)
+        record_consent(run, self)
         if run.parent is None:
             self._listen(run)
 
@@ -314,14 +319,12 @@ class Taken(Seams):
         heard("steer", lambda said: {"text": text(said)})
         heard("pause", lambda reason="paused", *, seconds=None: {"text": text(reason), "seconds": seconds})
         heard("resume", lambda reason="": {"text": text(reason)})
-        heard(
-            "cancel",
-            lambda reason="cancelled", mode="now", *, deadline=None: {
-                "text": text(reason),
-                "mode": mode,
-                "seconds": deadline,
-            },
-        )
+
+        def ended(reason: str, mode: str, deadline: float | None) -> dict[str, Any]:
+            return {"text": text(reason), "mode": mode, "seconds": deadline}
+
+        heard("cancel", lambda reason="cancelled", mode="now", *, deadline=None: ended(reason, mode, deadline))
+        heard("hand_over", lambda reason="asked", mode="after_turn", *, deadline=None: ended(reason, mode, deadline))
 
 
 def _on_grid(seconds: float) -> float:

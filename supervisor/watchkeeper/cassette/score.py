@@ -11,7 +11,20 @@ import msgspec
 from ..errors import CassetteMiss
 from ..fingerprint import digest
 from .chunks import whole_request
-from .entries import Asked, Began, ChunkCame, Drawn, Happened, HostDid, Input, Line, ReplyEnded, RunLine, ToolEnded
+from .entries import (
+    Asked,
+    Began,
+    ChunkCame,
+    Drawn,
+    Happened,
+    HostDid,
+    Input,
+    Line,
+    Remembered,
+    ReplyEnded,
+    RunLine,
+    ToolEnded,
+)
 from .exchange import asked_most_like
 from .match import shown
 
@@ -39,6 +52,7 @@ class RunScore:
         self.chances: deque[float] = deque()
         self.tools: dict[tuple[str, str], deque[tuple[int, ToolEnded]]] = {}
         self.host: list[tuple[int, HostDid]] = []
+        self.notes: deque[tuple[int, Remembered]] = deque()
         self.began: int | None = None
         """The place at which it began."""
 
@@ -101,6 +115,8 @@ class Score:
                 run.began = place
             elif isinstance(found, HostDid):
                 run.host.append((place, found))
+            elif isinstance(found, Remembered):
+                run.notes.append((place, found))
             elif isinstance(found, ChunkCame | ReplyEnded):
                 reply = replies.setdefault((found.run, found.ask), Reply({}))
                 if isinstance(found, ChunkCame):

@@ -7,7 +7,7 @@ from types import FrameType
 APPEND = "Log.append"
 LIVE = frozenset({"_until_end", "snapshot"})
 """Functions that look as often as they are woken, and put nothing of it into a fact."""
-STEERED = frozenset({"Run.cancel", "Run.pause", "Run._pause", "Run.resume", "Run.steer"})
+STEERED = frozenset({"Run.cancel", "Run.hand_over", "Run.pause", "Run._pause", "Run.resume", "Run.steer"})
 """What a host calls, or the cassette in its place."""
 DEPTH = 4
 

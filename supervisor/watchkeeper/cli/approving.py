@@ -143,14 +143,15 @@ class Prompt:
 
 
 def question(approval: Approval) -> Iterator[str]:
-    """What a person reads who is asked about a call."""
-    tool, size = exact(approval.tool), len(approval.arguments.encode())
+    """What a person reads who is asked about a call, or about an answer."""
+    size, answer = len(approval.arguments.encode()), approval.of_answer
+    what = "the answer" if answer else exact(approval.tool)
     yield ""
-    yield f"{tool} is to be run{f': {one_line(approval.why, 300)}' if approval.why else ''}"
+    yield f"{what} is to {'count' if answer else 'be run'}{f': {one_line(approval.why, 300)}' if approval.why else ''}"
     yield exact(approval.arguments)
     yield (
-        f"({tool}, {size:,} bytes, SHA-256 {approval.arguments_hash[:16]}…; without an answer within "
-        f"{duration(approval.seconds)} it is not run)"
+        f"({what}, {size:,} bytes, SHA-256 {approval.arguments_hash[:16]}…; without an answer within "
+        f"{duration(approval.seconds)} it {'does not count' if answer else 'is not run'})"
     )
 
 

@@ -246,10 +246,11 @@ class Narrator:
     def _approval_requested(self, event: ApprovalRequested) -> Iterator[Line]:
         why = f": {one_line(event.why, 90)}" if event.why else ""
         what = f"{one_line(event.tool, 40)} {arguments(event.arguments, SHOWN_CALL)}".rstrip()
+        what = what if event.tool else "the answer"
         yield line(f"{INDENT}? {what} waits for a yes, at most {duration(event.seconds)}{why}", "warn")
 
     def _approval_resolved(self, event: ApprovalResolved) -> Iterator[Line]:
-        tool, by = one_line(event.tool, 40), f" by {one_line(event.by, 40)}" if event.by else ""
+        tool, by = one_line(event.tool, 40) or "the answer", f" by {one_line(event.by, 40)}" if event.by else ""
         if event.by == "earlier":
             yield line(f"{INDENT}{tool} runs on an earlier yes", "dim")
         elif event.how in ("once", "run", "always"):

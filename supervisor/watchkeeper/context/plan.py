@@ -38,7 +38,7 @@ def plan(
 
     First old outputs are shortened, oldest first; then old units are left out, by worth and age; then what is recent
     (of the last ``keep`` rounds) goes the same two ways, the newest round last and only shortened. What the user said,
-    open calls and those that an answer has to rest on are never left out.
+    the step of a plan that is being done, open calls and those that an answer has to rest on are never left out.
     """
     planning = _Planning(messages, cuts, standing, note, target, frame)
     rounds = [place for place, unit in enumerate(planning.units) if unit.round]

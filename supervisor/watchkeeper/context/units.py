@@ -21,6 +21,8 @@ class Standing(NamedTuple):
     """Calls that the answer has to rest on."""
     worth: Mapping[str, int] = {}
     """By call id, where it is known."""
+    charge: int | None = None
+    """Place of the word of ours by which the model works now."""
 
     def of(self, call_id: str) -> int:
         return self.worth.get(call_id, FOUND)
@@ -48,7 +50,9 @@ def units(messages: Sequence[Message], standing: Standing) -> list[Unit]:
         end = at + 1
         while message.calls and end < len(messages) and messages[end].role == "tool":
             end += 1
-        found.append(Unit(at, end, _worth(message, standing), message.role == "assistant"))
+        found.append(
+            Unit(at, end, ALWAYS if at == standing.charge else _worth(message, standing), message.role == "assistant")
+        )
         at = end
     return found
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ..messages import (
+    ApprovalRequested,
+    ApprovalResolved,
     CallEnded,
     CallProposed,
     Event,
@@ -22,12 +24,12 @@ from ..messages import (
 
 class Silence:
     """Follows what is going on. A call in flight has a deadline, so has a model request, a second opinion, a wait
-    for a retry and a pause: until it has passed they are progress, however quiet."""
+    for a person or a retry and a pause: until it has passed they are progress, however quiet."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._calls = 0
-        self._flags = {"model": False, "opinion": False, "pause": False}
+        self._flags = {"model": False, "opinion": False, "person": False, "pause": False}
         self._last = 0
         self._late = 0.0
 
@@ -67,6 +69,8 @@ _CHANGES: dict[type[Event], tuple[str, int]] = {
     **dict.fromkeys((ModelReplied, ModelFailed), ("model", 0)),
     OpinionAsked: ("opinion", 1),
     OpinionGiven: ("opinion", 0),
+    ApprovalRequested: ("person", 1),  # about an answer; one about a call is a part of the call
+    ApprovalResolved: ("person", 0),
     Paused: ("pause", 1),
     Resumed: ("pause", 0),
     RunEnding: ("pause", 1),

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import msgspec
+
+from ..arguments import Parsed, parse
+from ..fingerprint import call_key
 from ..messages import CallEnded, Event, OpinionGiven
 from ..tools import Tool
 from ..wording import Wording
-from .guard import Ask, Proposal, Refuse
+from .guard import Ask, Proposal, Refuse, Replace
 
 
 class Judged:
-    """Refuses what the judge refuses, asks where it asks, and lets no call pass that it should have seen and has not;
-    nor one that another guard has put in the place of what it saw.
+    """Refuses what the judge refuses, asks where it asks, puts another call in the place of one where it does, and lets
+    no call pass that it should have seen and has not.
 
-    ``every_turn``: it sees all calls; else those of tools that are marked, or ``named`` in the profile.
+    ``every_turn``: it sees all calls; else those of tools that are marked, or ``named`` in the profile. What it has
+    said is of the call that the model asked for: another one that a guard puts in its place has not been judged, and
+    passes only if its tool is neither marked nor named.
     """
 
     name = "judge"
@@ -28,19 +34,28 @@ class Judged:
         self.folds: Mapping[type[Event], Callable[[Any], None]] = {OpinionGiven: self._heard, CallEnded: self._ended}
 
     def covers(self, tool: Tool) -> bool:
-        return self._every_turn or tool.judged or tool.name in self._named
+        return self._every_turn or self._marks(tool)
 
-    def call(self, proposal: Proposal) -> Refuse | Ask | None:
+    def _marks(self, tool: Tool) -> bool:
+        return tool.judged or tool.name in self._named
+
+    def call(self, proposal: Proposal) -> Refuse | Ask | Replace | None:
         tool = proposal.tool
-        if not self.covers(tool):
+        given = self._given.get(proposal.call_id)
+        if proposal.stands_in:
+            if not self._marks(tool) or (given is not None and _puts(given, proposal)):
+                return None
+            given = None
+        elif not self.covers(tool):
             return None
-        given = None if proposal.stands_in else self._given.get(proposal.call_id)
         if given is None:
             return Refuse(self._wording.judge_refused(tool.name, "it has not been judged").text, "judge_refused")
         if given.decision == "allow":
             return None
         if given.decision == "ask":
             return Ask(given.why)
+        if given.decision == "replace" and given.tool:
+            return Replace(given.tool, msgspec.json.decode(given.arguments), why=given.why)
         if given.decision == "replace" and given.instead:
             told = self._wording.judge_replaced(tool.name, given.why, given.instead)
             return Refuse(told.text, "judge_replaced")
@@ -52,3 +67,11 @@ class Judged:
 
     def _ended(self, event: CallEnded) -> None:
         self._given.pop(event.result.call_id, None)
+
+
+def _puts(given: OpinionGiven, proposal: Proposal) -> bool:
+    """The proposal is the very call that the judge has put in the place of another."""
+    if given.tool != proposal.tool.name:
+        return False
+    parsed = parse(proposal.tool, given.arguments)
+    return isinstance(parsed, Parsed) and call_key(given.tool, parsed.canonical) == proposal.identity

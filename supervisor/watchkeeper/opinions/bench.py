@@ -16,6 +16,7 @@ from ..model import Model
 from ..naming import resolve
 from ..prices import Prices
 from ..provider import Provider
+from ..redaction import MARK
 from ..threads import Threads
 from .adviser import Advice, Adviser
 from .functions import answer_of
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 SHOWN = 4000
 """Characters of what was said, and of the arguments of one call, that a judge sees."""
 WHY = 500
+MOST_TOOLS = 64
+"""Tools that a judge is told of."""
+ARGUMENTS = 4000
+"""Characters of the arguments of a call that a judge puts in the place of another."""
 MOST_CALLS = 64
 """Calls in one question; those beyond it are not judged, and what is not judged does not run."""
 
@@ -41,6 +46,7 @@ class Bench:
         self.adviser = adviser
         self._threads = threads
         self._observes = "judge" in run.agent.profile.observe
+        self._tools = tuple(f"{name}({', '.join(tool.fields)})" for name, tool in run.agent.tools.items())[:MOST_TOOLS]
 
     async def rule(self, said: str, calls: Sequence[Call]) -> End | None:
         """Have the calls of a turn judged. The end of the run if the judge stops it."""
@@ -61,7 +67,7 @@ class Bench:
         clock = self._run.seams.clock
         began = clock()
         question = Question(
-            self._run.task[:SHOWN], said[:SHOWN], self._run.log.turn, tuple(asked for _, asked in judged)
+            self._run.task[:SHOWN], said[:SHOWN], self._run.log.turn, tuple(asked for _, asked in judged), self._tools
         )
         advice = await self._ask(question)
         return self._write(judged, advice, clock() - began)
@@ -89,11 +95,22 @@ class Bench:
             pass
         return Advice(failed=f"what it said is no ruling ({type(ruling).__name__})")
 
+    def _replacing(self, ruling: Ruling) -> str:
+        """The arguments of the call that it puts in the place of others, as a fact may hold them: a judge does not see
+        secrets, and a call with what was cut out of them must not run. Empty: the call is refused."""
+        try:
+            arguments = msgspec.json.encode(ruling.arguments).decode()
+        except (TypeError, ValueError, RecursionError):
+            return ""
+        known = ruling.tool in self._run.agent.tools and len(arguments) <= ARGUMENTS
+        return arguments if known and MARK not in self._run.log.redaction.text(arguments) else ""
+
     def _write(self, judged: Sequence[tuple[Call, Asked]], advice: Advice, seconds: float) -> End | None:
         log, ruling = self._run.log, advice.value
         failed = "" if isinstance(ruling, Ruling) else advice.failed or "it said nothing"
+        told = self._replacing(ruling) if not failed and ruling.decision == "replace" and ruling.tool else ""
         for call, asked in judged:
-            why = instead = ""
+            why = instead = tool = arguments = ""
             if failed:
                 decision = "refuse" if asked.irreversible else self._judge.on_failure
                 why = f"the judge gave no opinion: {failed}"[:WHY]
@@ -101,6 +118,8 @@ class Bench:
                 decision = "allow"
             else:
                 decision, why, instead = ruling.decision, ruling.why[:WHY], ruling.instead[:WHY]
+                if told:
+                    tool, arguments = ruling.tool, told
             log.append(
                 OpinionGiven,
                 slot=call.slot,
@@ -109,6 +128,8 @@ class Bench:
                 why=why,
                 call_id=call.id,
                 instead=instead,
+                tool=tool,
+                arguments=arguments,
                 failed=failed[:WHY],
                 seconds=seconds,
             )
