@@ -15,7 +15,7 @@ from real import LOOP, PLAIN, REQUESTS, ask_plainly, loop
 
 from watchkeeper import Message, ModelError, OpenAIModel
 from watchkeeper.cassette import Fault, Playing, Recording, Tape, forbidden_sockets, playing_client, recording_client
-from watchkeeper.cassette.entries import HttpChunk, HttpEnd
+from watchkeeper.cassette.entries import Drawn, HttpChunk, HttpEnd
 from watchkeeper.cassette.exchange import bytes_of, exchanges
 from watchkeeper.cassette.tape import read
 from watchkeeper.errors import CassetteError, CassetteMiss
@@ -360,7 +360,9 @@ async def test_a_request_the_real_model_never_got_is_missed() -> None:
 
 
 async def test_a_run_is_no_traffic(tmp_path: Path) -> None:
-    Tape(tmp_path / "a", "run").close()
+    tape = Tape(tmp_path / "a", "run")
+    tape.write(Drawn(what="id", prefix="r", value="r1"))
+    tape.close()
     with pytest.raises(CassetteError, match="holds no traffic with a server"):
         playing_client(tmp_path / "a")
 

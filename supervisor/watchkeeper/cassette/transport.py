@@ -130,6 +130,8 @@ class Playing(Transport):
         self._volatile = tuple(volatile)
         self._redaction = redaction if redaction is not None else Redaction(environment=os.environ)
         contents = read(path)
+        self.missed: CassetteMiss | None = None
+        """The first request that was not recorded, if one came."""
         self.cut = contents.cut
         """What was left out at the end of the file; empty if nothing was."""
         self._recorded: list[tuple[Asking, Played]] = []
@@ -153,7 +155,11 @@ class Playing(Transport):
         fault = self._faults.next()
         if fault is not None and fault.kind == "loss":
             raise httpx2.ConnectError("the connection was lost (a fault laid over the cassette)")
-        left = self._find(request, await request.aread())
+        try:
+            left = self._find(request, await request.aread())
+        except CassetteMiss as miss:
+            self.missed = self.missed or miss
+            raise
         if fault is not None and fault.kind in ("rate_limited", "server_error"):
             return _refused(fault)
         played = left.popleft() if fault is None or fault.kind == "slow" else left[0]
