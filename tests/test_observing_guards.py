@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from support import of, perform, scripted
-from watchkeeper import Agent, ConfigurationError, Event, Profile, tool
+from watchkeeper import Agent, ConfigurationError, Event, Profile, reads, tool
 from watchkeeper.guards.guard import Proposal, Refuse
 from watchkeeper.guards.rate import Rate
 from watchkeeper.guards.rule import Rule
+from watchkeeper.guards.scope import Scope
 from watchkeeper.messages import CallAdmitted, CallEnded, CallProposed, WouldRefuse
 from watchkeeper.plugins import OWN_GUARDS
 from watchkeeper.testing import call, say
@@ -95,6 +96,30 @@ async def test_it_says_what_it_would_have_done_and_lets_pass(case: str) -> None:
     for events, passed in ((enforced, case == "rate that waits"), (observed, True)):
         ends = [event.result for event in of(events, CallEnded)]
         assert all(end.kind == "finished" and not end.reused_from and not end.by for end in ends) is passed
+
+
+async def test_a_scope_too() -> None:
+    @tool(effect=lambda name: reads(name))
+    async def peek(name: str) -> str:
+        return name
+
+    profile = Profile(scope=Scope(reads=("open",)), observe=("scope",))
+    agent = Agent(scripted(call(("peek", {"name": "secret/a"})), say("Done.")), [peek], profile=profile)
+    _, events = await perform(agent)
+    (fact,) = of(events, WouldRefuse)
+    assert (fact.by, fact.would, fact.error) == ("scope", "deny", "out_of_scope")
+    assert [event.result.kind for event in of(events, CallEnded)] == ["finished"]
+
+
+@pytest.mark.parametrize("observe", [(), ("block",)])
+async def test_the_block_of_the_watchdog_too(observe: tuple[str, ...]) -> None:
+    turns = [call(("look", {"n": 2})) for _ in range(7)]
+    plain = tool(effect="reads", name="look")(lambda n=0: "same")
+    agent = Agent(scripted(*turns, say("Done.")), [plain], profile=Profile(observe=observe))
+    _, events = await perform(agent)
+    refused = [event for event in of(events, CallEnded) if event.result.error == "blocked"]
+    assert bool(refused) is not bool(observe)
+    assert {event.by for event in of(events, WouldRefuse)} == set(observe)
 
 
 async def test_the_others_still_refuse() -> None:

@@ -9,7 +9,7 @@ import pytest
 from support import facts, of, supervised
 from watchkeeper import Agent, Profile, Tool, current_call, reads, tool, writes
 from watchkeeper.guards.scope import Scope
-from watchkeeper.messages import CallEnded
+from watchkeeper.messages import CallEnded, WouldRefuse
 from watchkeeper.testing import ScriptedModel, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -71,6 +71,30 @@ async def test_a_tool_within_itself_is_refused_the_third_time_whichever_agents_a
         [("delegate", "refused", "reached_itself")],
     ]
     assert reached == [0, 1]
+
+
+async def test_where_it_only_observes_it_goes_on() -> None:
+    made: list[Agent]
+
+    @tool
+    async def delegate(task: str) -> str:
+        here = current_call()
+        if here.run.depth == 2:
+            return "deep"
+        sub = await here.run.supervisor.start(made[here.run.depth + 1], task, parent=here.run)
+        return (await sub.wait()).answer or ""
+
+    steps = call(("delegate", {"task": "x"})), say("Done.")
+    observing = Profile(observe=("reentry",))
+    made = [Agent(calling(*steps), [delegate], name=name) for name in ("first", "second")]
+    made.append(Agent(calling(*steps), [delegate], name="third", profile=observing))
+    async with supervised() as supervisor:
+        run = await supervisor.start(made[0], "Do it.")
+        await run.wait()
+        third = run.children[0].children[0]
+        (fact,) = of(await facts(third), WouldRefuse)
+        assert (fact.by, fact.would, fact.error) == ("reentry", "refuse", "reached_itself")
+        assert [event.result.kind for event in of(await facts(third), CallEnded)] == ["finished"]
 
 
 async def test_another_tool_of_the_same_name_is_another_one() -> None:

@@ -189,12 +189,15 @@ def test_what_the_host_did_is_played(played_on: str, tmp_path: Path) -> None:
     async def host(run: Run) -> None:
         while run.ledger.ended < 1:
             await anyio.sleep(0.005)
+        while run.log.turn < 2:
+            await anyio.sleep(0.005)
+        await anyio.sleep(0.02)
         run.steer("Look at b, too.")
         run.pause("a break")
         await anyio.sleep(0.02)
         run.resume("on we go")
 
-    steps = (call(("look", {"place": "a", "seconds": 0.02})), say("Done.", delay=0.05), say("Done again."))
+    steps = (call(("look", {"place": "a", "seconds": 0.02})), say("Done.", delay=0.2), say("Done again."))
     recorded = record(tmp_path / "a", "asyncio", scripted(*steps), host)
     assert any(b'"source":"steer"' in event for event in recorded[1])
     player = Player(tmp_path / "a")

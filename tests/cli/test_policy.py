@@ -204,7 +204,7 @@ def test_broken_files_are_one_line(content: bytes, told: str, tmp_path: Path) ->
     file.write_bytes(content)
     with pytest.raises(CommandError) as caught:
         read_policy(file)
-    assert str(caught.value).startswith(f"--policy {file}: ")
+    assert str(caught.value).startswith(f"--policy {file}:")
     assert told in str(caught.value)
 
 

@@ -335,7 +335,7 @@ class Played(Seams):
 
     async def _act(self, run: Run) -> None:
         for place, line in self.score.host:
-            await self.root.order.turn(place)
+            await self.root.order.turn(place, at_once=True)
             if not self.root.exact or run.outcome is not None:
                 return
             with contextlib.suppress(RunEndedError, ConfigurationError):

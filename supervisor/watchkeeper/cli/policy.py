@@ -23,6 +23,7 @@ from ..profiles import PROFILES, Profile
 from ..thresholds import Steps, Thresholds
 from .declared import Declared
 from .exits import CommandError
+from .places import line_of
 
 OFF = "off"
 """Says of what may be left out that it is; TOML has no word for nothing."""
@@ -30,7 +31,10 @@ MAX_BYTES = 1 << 20
 NO_DETECTORS: Mapping[str, Any] = types.MappingProxyType({})
 SHARES = frozenset({"remind_at", "finish_at"})
 POSITIVE = frozenset(
-    {"window", "breaker", "silence", "refuse_equal", "interval", "max_turns", "parallel", "restate_goal", "drift"}
+    {
+        *("window", "breaker", "silence", "refuse_equal", "interval", "guard_seconds", "max_turns", "parallel"),
+        *("restate_goal", "drift"),
+    }
 )
 """Numbers for which 0 would make no sense."""
 UNTRIED = (
@@ -115,7 +119,8 @@ def read_policy(path: Path, plugged: Mapping[str, Steps | None] = NO_DETECTORS) 
     try:
         return policy_of(read_table(path), path.stem, plugged)
     except ValueError as error:
-        raise CommandError(f"--policy {path}: {error}") from error
+        line = line_of(path.read_text("utf-8-sig"), str(error).split(maxsplit=1)[0].rstrip(":"))
+        raise CommandError(f"--policy {path}:{f'{line}:' if line else ''} {error}") from error
 
 
 def read_table(path: Path) -> dict[str, Any]:
