@@ -62,7 +62,7 @@ def test_what_differs_is_told(backend: str, recorded: Path, capsys: pytest.Captu
     assert played(recorded, "--backend", backend, "--instructions", "Be brief.") == 1
     told = capsys.readouterr().err
     assert "the model was not asked this" in told
-    assert '+   "content": "Be brief."' in told
+    assert '+   "content": "Be brief.\\n\\nRules of this run' in told
     assert played(recorded, "--backend", backend, task="Another.") == 2
     assert "holds no run with the task 'Another.'; it holds 'Do it.'" in capsys.readouterr().err
 
@@ -150,6 +150,7 @@ def test_a_program_that_plays_reaches_no_network(recorded: Path) -> None:
         (["--fault", "cut"], "--fault is for --from-cassette FILE"),
         (["--add"], "--add is for --record FILE"),
         (["--from-cassette", "{run}", "--fault", "boom"], "its kinds are rate_limited"),
+        (["--from-cassette", "{run}", "--fault", "@none.toml"], "--fault @none.toml: "),
         (["--from-cassette", "none.jsonl"], "cannot be read: No such file"),
         (["--from-cassette", "{run}", "--real-tools", "--mock-tools"], "exclude each other"),
     ],

@@ -29,7 +29,7 @@ class Tape:
 
     ``once`` refuses a file that exists already, ``add`` goes on with it (what a crash has cut off at its end is taken
     away first). Each write is one system call of whole lines, so that what is in the file can be read after a crash.
-    A recording of nothing leaves nothing behind: closing takes its head away, and the file if there is nothing else in it.
+    A recording of nothing leaves nothing behind: closing takes its head away, and the file if that is all it has.
     May be used from any thread.
 
     Raises :class:`CassetteError` for a file that cannot be written, or that is there and may not be.
@@ -74,7 +74,7 @@ class Tape:
             self._file = -1
 
     def _take_back(self) -> None:
-        """Where nothing stands behind the head of this recording: that goes, with the file if it is all that it holds."""
+        """Where nothing stands behind the head of this recording: that goes, with the file if it is all it holds."""
         found = os.fstat(self._file)
         if found.st_size != self._head or not stat.S_ISREG(found.st_mode):
             return

@@ -161,5 +161,8 @@ def _faults(options: Options) -> list[Fault]:
 
     found: list[Fault] = []
     for text in options.fault:
-        found += faults_in(text[1:]) if text.startswith("@") else [fault_in(text)]
+        try:
+            found += faults_in(text[1:]) if text.startswith("@") else [fault_in(text)]
+        except ConfigurationError as error:
+            raise CommandError(f"--fault {text}: {error}") from error
     return found
