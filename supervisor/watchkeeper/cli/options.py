@@ -203,6 +203,8 @@ def agent_of(
             raise CommandError(f"--require {name}: there is no such tool; the tools are {_listed(names)} (see --tools)")
     schema = _schema(options.answer_schema)
     words = split(options.must_mention)
+    if options.must_mention and not words:
+        raise CommandError("--must-mention names no word: give one, or leave it out")
     return _checked(
         "the agent",
         lambda: Agent(
@@ -240,7 +242,7 @@ def _schema(path: Path | None) -> dict[str, Any] | None:
             raise CommandError(f"--answer-schema {path}: a JSON schema is an object in braces")
         Form(schema)
     except OSError as error:
-        raise CommandError(f"--answer-schema {path}: {error.strerror or error}") from error
+        raise CommandError(f"--answer-schema {path}: {error.strerror or error}; name a file with a schema") from error
     except ValueError as error:  # no JSON, no text, or a schema that would not be checked whole
         raise CommandError(f"--answer-schema {path}: {error}") from error
     return schema
