@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchkeeper import ConfigurationError
-from watchkeeper.answers.schema import CHECKED, MATCHED, MAX_STEPS, Schema
+from watchkeeper.answers.checking import MATCHED, MAX_STEPS
+from watchkeeper.answers.schema import CHECKED, Schema
 from watchkeeper.fitting import MAX_PROBLEMS
 
 TREE: dict[str, Any] = {
