@@ -1,4 +1,4 @@
-"""Start-up: ``import watchkeeper``, ``watchkeeper --help`` and ``watchkeeper ps``, each in a fresh process.
+"""Start-up: ``import watchkeeper`` and short commands of the program, each in a fresh process.
 
 Run it with ``python benchmarks/start.py``. Processes are started one after the other in each round, and the control is
 an interpreter that imports nothing: what it takes is given beside each, not taken off. A command that this version does

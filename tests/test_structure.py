@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -294,3 +295,11 @@ def test_no_file_names_the_place_it_was_written_in() -> None:
         if path.is_file() and place in path.read_text(encoding="utf-8", errors="replace")
     ]
     assert not wrong
+
+
+def test_what_runs_leave_behind_is_no_part_of_the_source() -> None:
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("not a checkout, or no git to ask")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    left = {"continue.token", "report.html", "report.md"}
+    assert not [name for name in listed.stdout.splitlines() if Path(name).name in left]

@@ -240,7 +240,6 @@ class Admission:
 
     def _stand_in(self, slot: Slot, before: Slot, asked: str, replacement: Replacement) -> None:
         slot.replacements = (*before.replacements, replacement)
-        slot.stands_in = True
         heading = self._wording.replaced(asked, replacement.instead, replacement.arguments, replacement.why)
         slot.heading = self._redaction.text(heading)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchkeeper.cassette.match import MAX_LINES, asking, difference, nearest, shown
+from watchkeeper.cassette.match import MAX_LINES, asking, difference, nearest, shown, without_amounts
 
 URL = "https://host/v1/chat?b=2&a=1"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi", "id": "x1"}], "metadata": {"id": 7, "who": "me"}}
@@ -16,6 +16,31 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "hi", "id": "x1"}
 
 def key(body: Any = BODY, url: str = URL, method: str = "POST", volatile: tuple[str, ...] = ()) -> str:
     return asking(method, url, body, volatile).key
+
+
+def asked(content: str) -> Any:
+    return {"messages": [{"role": "user", "content": "1 apple"}, {"role": "tool", "content": content}]}
+
+
+def test_what_is_left_of_a_run_does_not_count_where_amounts_do_not() -> None:
+    one = asked("5 pears\n\n[watchkeeper] Turn 2 of 20. Left: 1,000 calls, 2M tokens, 1 h 30 min. Missing: a look.")
+    other = asked("5 pears\n\n[watchkeeper] Turn 2 of 20. Left: 999 calls, 1.9M tokens, 20 min. Missing: a look.")
+    assert one != other
+    assert without_amounts(one) == without_amounts(other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        asked("6 pears\n\n[watchkeeper] Turn 2 of 20. Left: 30 min."),
+        asked("5 pears\n\n[watchkeeper] Turn 2 of 20. Left: 30 min. Missing: a look."),
+        asked("5 pears"),
+        "5 pears",
+    ],
+)
+def test_all_else_of_a_request_counts(other: Any) -> None:
+    one = asked("5 pears\n\n[watchkeeper] Turn 2 of 20. Left: 30 min.")
+    assert without_amounts(one) != without_amounts(other)
 
 
 def test_order_of_keys_parameters_and_the_host_do_not_count() -> None:

@@ -52,6 +52,25 @@ def test_adding_begins_another_recording(tmp_path: Path) -> None:
     assert values_in(path) == [["r1"], ["r2"]]
 
 
+def test_a_recording_of_nothing_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "a")
+    assert not path.exists()
+    recorded(path, "r1")
+    before = path.read_bytes()
+    recorded(path, adding="add")
+    assert path.read_bytes() == before
+
+
+def test_a_file_in_the_place_of_an_empty_recording_is_not_taken_away(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    tape = Tape(path, "run")
+    path.rename(tmp_path / "b")
+    path.write_text("of somebody else")
+    tape.close()
+    tape.close()
+    assert path.read_text() == "of somebody else"
+
+
 def test_adding_takes_a_cut_line_away_first(tmp_path: Path) -> None:
     path = recorded(tmp_path / "a", "r1")
     with path.open("ab") as file:

@@ -15,7 +15,7 @@ from real import LOOP, PLAIN, REQUESTS, ask_plainly, loop
 
 from watchkeeper import Message, ModelError, OpenAIModel
 from watchkeeper.cassette import Fault, Playing, Recording, Tape, forbidden_sockets, playing_client, recording_client
-from watchkeeper.cassette.entries import HttpChunk, HttpEnd
+from watchkeeper.cassette.entries import Drawn, HttpChunk, HttpEnd
 from watchkeeper.cassette.exchange import bytes_of, exchanges
 from watchkeeper.cassette.tape import read
 from watchkeeper.errors import CassetteError, CassetteMiss
@@ -359,8 +359,25 @@ async def test_a_request_the_real_model_never_got_is_missed() -> None:
             await raw(client, {"model": "smollm2-135m-instruct", "messages": []}, "http://h/v1/chat/completions")
 
 
+async def test_what_is_left_of_a_run_may_be_another_amount(tmp_path: Path) -> None:
+    def body(left: str) -> Any:
+        said = f"hi\n\n[watchkeeper] Turn 1 of 20. Left: {left}."
+        return {"model": "m", "stream": True, "messages": [{"role": "user", "content": said}]}
+
+    async with ChatServer([Say("hello")]) as server, recording_client(tmp_path / "a") as client:
+        recorded = await raw(client, body("28 min"), f"{server.base_url}/chat/completions")
+    async with playing_client(tmp_path / "a") as client:
+        with pytest.raises(CassetteMiss):
+            await raw(client, body("28 min of grace"), URL)
+        assert b"".join(await raw(client, body("30 min"), URL)) == b"".join(recorded)
+        with pytest.raises(CassetteMiss):
+            await raw(client, body("30 min"), URL)
+
+
 async def test_a_run_is_no_traffic(tmp_path: Path) -> None:
-    Tape(tmp_path / "a", "run").close()
+    tape = Tape(tmp_path / "a", "run")
+    tape.write(Drawn(what="id", prefix="r", value="r1"))
+    tape.close()
     with pytest.raises(CassetteError, match="holds no traffic with a server"):
         playing_client(tmp_path / "a")
 

@@ -50,6 +50,7 @@ def test_without_a_name_it_says_what_there_is(capsys: pytest.CaptureFixture[str]
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(NAMES)
     assert all(len(line.split()) > 5 for line in lines)
+    assert not any("``" in line or "watchkeeper ps" in line for line in lines)
 
 
 def test_a_benchmark_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,7 +62,7 @@ def test_what_differs_is_told(backend: str, recorded: Path, capsys: pytest.Captu
     assert played(recorded, "--backend", backend, "--instructions", "Be brief.") == 1
     told = capsys.readouterr().err
     assert "the model was not asked this" in told
-    assert '+   "content": "Be brief."' in told
+    assert '+   "content": "Be brief.\\n\\nRules of this run' in told
     assert played(recorded, "--backend", backend, task="Another.") == 2
     assert "holds no run with the task 'Another.'; it holds 'Do it.'" in capsys.readouterr().err
 
@@ -96,7 +96,7 @@ def test_faults_are_laid_over_it(recorded: Path, capsys: pytest.CaptureFixture[s
     assert "server; again in" in capsys.readouterr().out
 
 
-def test_traffic_is_played_to_a_run(tmp_path: Path, recorded: Path) -> None:
+def test_traffic_is_played_to_a_run(tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "traffic.jsonl"
     with served(SCRIPT) as server:
         proxy = subprocess.Popen(
@@ -114,7 +114,13 @@ def test_traffic_is_played_to_a_run(tmp_path: Path, recorded: Path) -> None:
     (tmp_path / "run.jsonl").unlink()
     path.rename(tmp_path / "run.jsonl")
     assert played(tmp_path) == 0
+    capsys.readouterr()
     assert played(tmp_path, "--instructions", "Be brief.") == 1
+    told = capsys.readouterr().err
+    assert "--from-cassette: " in told
+    assert "has no recording of POST" in told
+    assert "Be brief." in told
+    assert "check --model" not in told  # there is no server that could be wrong
 
 
 def test_a_program_that_plays_reaches_no_network(recorded: Path) -> None:
@@ -144,6 +150,7 @@ def test_a_program_that_plays_reaches_no_network(recorded: Path) -> None:
         (["--fault", "cut"], "--fault is for --from-cassette FILE"),
         (["--add"], "--add is for --record FILE"),
         (["--from-cassette", "{run}", "--fault", "boom"], "its kinds are rate_limited"),
+        (["--from-cassette", "{run}", "--fault", "@none.toml"], "--fault @none.toml: "),
         (["--from-cassette", "none.jsonl"], "cannot be read: No such file"),
         (["--from-cassette", "{run}", "--real-tools", "--mock-tools"], "exclude each other"),
     ],
@@ -152,6 +159,30 @@ def test_what_cannot_be_is_told(more: list[str], told: str, recorded: Path, caps
     given = [part.format(run=recorded / "run.jsonl") for part in more]
     assert main(run_in(recorded, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", *given)) == 2
     assert told in capsys.readouterr().err
+
+
+def test_what_fails_before_it_begins_leaves_no_file_in_the_way(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, traffic = tmp_path / "new.jsonl", tmp_path / "traffic.jsonl"
+    model = ["--model", "m", "--base-url", "http://127.0.0.1:9/v1"]
+    assert main(run_in(recorded, *model, "--record", str(run), "--require", "nothing")) == 2
+    assert main(["record", str(traffic), "--upstream", "ftp://x"]) == 2
+    assert main(["record", str(traffic), "--upstream", "http://127.0.0.1:9/v1", "--port", "99999"]) == 2
+    assert not run.exists()
+    assert not traffic.exists()
+    told = capsys.readouterr().err
+    assert "--upstream must look like https://host/v1, not 'ftp://x'" in told
+    assert "--port 99999: ports are from 1 to 65535" in told
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "traffic.jsonl"
+    with served([]) as server:
+        taken = server.base_url.rpartition(":")[2].partition("/")[0]
+        assert main(["record", str(path), "--upstream", server.base_url, "--port", taken]) == 2
+    assert f"--port {taken}: " in capsys.readouterr().err
+    assert not path.exists()
 
 
 def test_adding_and_a_cut_line(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -304,6 +304,23 @@ def test_a_limit_of_working_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert events[-1].outcome.reason == "working_time"
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--policy", "none.toml"], "--policy none.toml: No such file or directory; name a TOML file that can be read"),
+        (["--answer-schema", "none"], "--answer-schema none: No such file or directory; name a file with a schema"),
+        (["--must-mention", ","], "--must-mention names no word: give one, or leave it out"),
+        (["--another-agent"], "--another-agent is for --continue FILE: add that"),
+        (["--on-stop", "nope"], "(watchkeeper run --help says more)"),
+    ],
+)
+def test_what_cannot_be_names_the_option_and_the_remedy(
+    more: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*GIVEN, *more]) == 2
+    assert told in capsys.readouterr().err
+
+
 def test_a_plan_is_made_and_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = [
         Say('{"question": "which fruit", "steps": ["look into a.txt", "look into b.txt"]}'),

@@ -92,7 +92,8 @@ def faults_in(path: str | os.PathLike[str]) -> list[Fault]:
     try:
         table = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigurationError(f"faults {path}: {os.strerror(error.errno) if error.errno else error}") from error
+        why = os.strerror(error.errno) if error.errno else error
+        raise ConfigurationError(f"faults {path}: {why}; name a TOML file that can be read") from error
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"faults {path}: not TOML: {error}") from error
     found = table.get("faults")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -11,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 
 from ..fingerprint import digest
+from ..history import MARK
 
 MAX_LINES = 40
 """Lines of a difference that are shown."""
@@ -20,6 +22,10 @@ COMPARED = 20_000
 """Characters of a request that are compared when the nearest one is looked for."""
 MOST = 50
 """Requests that are looked at for that."""
+
+NUMBER = r"\d+(?:[.,]\d+)*"
+AMOUNT = re.compile(rf"{NUMBER}(?: ?(?:k|M|ms|s|min|h)\b)?(?: {NUMBER} ?(?:ms|s|min|h)\b)*")
+"""A number, with its unit or several (1 h 30 min)."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -50,6 +56,21 @@ def asking(method: str, url: str, body: Any, volatile: Sequence[str] = ()) -> As
         if not place.startswith("?"):
             body = _without(body, place.split("."))
     return Asking(method.upper(), path, body)
+
+
+def without_amounts(body: Any) -> Any:
+    """A copy of a request whose last message ends without amounts: what a run has left of time and tokens stands there
+    (its status line), and is another where a fault takes its time, where tools are real, or where nothing is waited
+    for. Its words count."""
+    messages = body.get("messages") if isinstance(body, dict) else None
+    last = messages[-1] if isinstance(messages, list | tuple) and messages else None
+    if messages is None or not isinstance(last, dict):
+        return body
+    content = last.get("content")
+    if not isinstance(content, str) or (at := content.rfind(MARK)) < 0:
+        return body
+    text = content[:at] + AMOUNT.sub("#", content[at:])
+    return {**body, "messages": [*messages[:-1], {**last, "content": text}]}
 
 
 def nearest(wanted: Sequence[str], recorded: Iterable[Sequence[str]]) -> Sequence[str] | None:

@@ -50,7 +50,8 @@ class PlayedModel:
         data = chunks.request_as_data(chunks.clean_request(request, played.redaction))
         fault = played.root.faults.next()
         try:
-            reply = played.score.reply(data) if fault is None or fault.kind == "slow" else played.score.peek(data)
+            find = played.score.reply if fault is None or fault.kind == "slow" else played.score.peek
+            reply = find(data, exact=played.root.exact)
         except CassetteMiss as error:
             played.root.noted(error)
             raise

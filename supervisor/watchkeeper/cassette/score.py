@@ -26,7 +26,7 @@ from .entries import (
     ToolEnded,
 )
 from .exchange import asked_most_like
-from .match import shown
+from .match import shown, without_amounts
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -56,22 +56,27 @@ class RunScore:
         self.began: int | None = None
         """The place at which it began."""
 
-    def reply(self, request: dict[str, Any]) -> Reply:
-        """The next recorded reply to this request. Raises :class:`CassetteMiss` with the difference to the next one
-        that is left."""
+    def reply(self, request: dict[str, Any], *, exact: bool = True) -> Reply:
+        """The next recorded reply to this request; unless ``exact`` also one that differs in what is left, as the
+        status line says it. Raises :class:`CassetteMiss` with the difference to the next one that is left."""
         key = digest(_encode(request))
         for number, reply in enumerate(self.replies):
             if reply.key == key:
                 return self.replies.pop(number)
+        if not exact:
+            key = digest(_encode(without_amounts(request)))
+            for number, reply in enumerate(self.replies):
+                if digest(_encode(without_amounts(reply.request))) == key:
+                    return self.replies.pop(number)
         what = f"the model was not asked this when the run {self.line.run} was recorded"
         if not self.replies:
             raise CassetteMiss(f"{what}: it was asked no more than it has been by now")
         difference = asked_most_like(shown(request), [shown(self.replies[0].request)])
         raise CassetteMiss(f"{what}; its next request differs so:", difference)
 
-    def peek(self, request: dict[str, Any]) -> Reply:
+    def peek(self, request: dict[str, Any], *, exact: bool = True) -> Reply:
         """The same, and it is left where it is."""
-        reply = self.reply(request)
+        reply = self.reply(request, exact=exact)
         self.replies.insert(0, reply)
         return reply
 

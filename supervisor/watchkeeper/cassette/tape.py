@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +29,7 @@ class Tape:
 
     ``once`` refuses a file that exists already, ``add`` goes on with it (what a crash has cut off at its end is taken
     away first). Each write is one system call of whole lines, so that what is in the file can be read after a crash.
+    A recording of nothing leaves nothing behind: closing takes its head away, and the file if that is all it has.
     May be used from any thread.
 
     Raises :class:`CassetteError` for a file that cannot be written, or that is there and may not be.
@@ -40,10 +43,14 @@ class Tape:
         self.path = Path(path)
         self._lock = threading.Lock()
         self._file = _opened(self.path, adding)
+        self._began = os.fstat(self._file).st_size
+        self._head = 0
+        """Where the head of this recording ends."""
         self._closer = weakref.finalize(self, os.close, self._file)
         self.failed: OSError | None = None
         """Why nothing is written any more, if so: what is recorded must not break over its recording."""
         self.write(Take(holds=holds, by=by or _version()))
+        self._head = os.fstat(self._file).st_size
 
     def write(self, *lines: Line) -> None:
         """Append lines. A disk that is full or gone is noted in ``failed`` and ends the recording, not the run."""
@@ -60,8 +67,20 @@ class Tape:
     def close(self) -> None:
         """Nothing more is written. Closing twice changes nothing."""
         with self._lock:
+            if self._file >= 0:
+                with suppress(OSError):
+                    self._take_back()
             self._closer()
             self._file = -1
+
+    def _take_back(self) -> None:
+        """Where nothing stands behind the head of this recording: that goes, with the file if it is all it holds."""
+        found = os.fstat(self._file)
+        if found.st_size != self._head or not stat.S_ISREG(found.st_mode):
+            return
+        os.ftruncate(self._file, self._began)
+        if not self._began and os.path.samestat(found, os.stat(self.path)):
+            self.path.unlink()
 
 
 class Recorded(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ OF_CASE = (
 )
 OF_BENCH = "Exit codes: 0 all was measured, 1 something could not be, 2 usage, 4 interrupted."
 
+COMMANDS = frozenset({"run", "record", "demo", "replay", "stats", "bench", "case"})
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What writing fails with where the output has no room any more."""
 
@@ -61,7 +62,7 @@ def start(arguments: list[str]) -> int:
         code = application()(arguments, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except CycloptsError as error:
-        complain(f"{' '.join(str(error).split())} (watchkeeper --help says more)")
+        complain(f"{' '.join(str(error).split())} ({' '.join(_called(arguments))} --help says more)")
         return USAGE
     except CommandError as error:
         complain(str(error))
@@ -78,6 +79,10 @@ def start(arguments: list[str]) -> int:
             raise
         return ended
     return code if isinstance(code, int) else COMPLETED
+
+
+def _called(arguments: list[str]) -> tuple[str, ...]:
+    return ("watchkeeper", *(name for name in arguments[:1] if name in COMMANDS))
 
 
 def _ended_by(error: BaseException) -> int | None:

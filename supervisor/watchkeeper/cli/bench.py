@@ -65,7 +65,7 @@ def folder() -> Path:
 def purpose(script: Path) -> str:
     """The first sentence of a script's docstring."""
     said = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
-    return " ".join(said.split("\n\n")[0].split())
+    return " ".join(said.split("\n\n")[0].split()).replace("``", "")
 
 
 def _write_page(scripts: Path, names: tuple[str, ...], options: list[str], place: Path) -> int:

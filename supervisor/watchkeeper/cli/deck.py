@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..cassette.mock import MockedTools
     from ..cassette.player import Player
     from ..cassette.recorder import Recorder
+    from ..cassette.transport import Playing
 
 
 class Deck:
@@ -28,6 +29,7 @@ class Deck:
         """The model that is played, if one is."""
         self.recorder: Recorder | None = None
         self.player: Player | None = None
+        self.traffic: Playing | None = None
         self.tools: MockedTools | None = None
 
     def mocked(self, tools: list[Tool]) -> list[Tool]:
@@ -45,8 +47,9 @@ class Deck:
         """What went wrong with recording or playing, for a person to read."""
         if self.recorder is not None and (failed := self.recorder.tape.failed) is not None:
             return f"--record: not all could be recorded: {failed.strerror or failed}"
-        if self.player is not None and self.player.missed is not None:
-            return f"--from-cassette: {self.player.missed}"
+        for played in (self.player, self.traffic):
+            if played is not None and played.missed is not None:
+                return f"--from-cassette: {played.missed}"
         if self.tools is not None and self.tools.missed:
             return f"--mock-tools: {self.tools.missed[0]}"
         return None
@@ -116,14 +119,16 @@ def _play(deck: Deck, options: Options, task: str, stack: contextlib.ExitStack) 
         return
     if options.mock_tools and options.tools_from is None:
         raise CommandError(f"--mock-tools: {path} holds the traffic with a model alone; name a run with --tools-from")
-    deck.model = _model(options, faults)
+    deck.traffic, deck.model = _model(options, faults)
 
 
-def _model(options: Options, faults: list[Fault]) -> Model:
-    """A model whose traffic is played; its name is the recorded one unless it is given."""
-    from ..cassette import playing_client
+def _model(options: Options, faults: list[Fault]) -> tuple[Playing, Model]:
+    """What plays the traffic, and a model before it; its name is the recorded one unless it is given."""
+    import httpx2
+
     from ..cassette.entries import HttpRequest
     from ..cassette.tape import read
+    from ..cassette.transport import Playing
     from ..models.openai import OpenAIModel
 
     path = options.from_cassette
@@ -136,18 +141,19 @@ def _model(options: Options, faults: list[Fault]) -> Model:
     ]
     name = options.model or next((str(body["model"]) for body in bodies if "model" in body), "")
     extra = {name: value for name in ("temperature", "seed") if (value := getattr(options, name)) is not None}
+    played = Playing(path, faults=faults)
     model: Model = OpenAIModel(
         name or "played",
         base_url=options.base_url or "http://localhost/v1",
         api_key="none",
         extra=extra,
-        http_client=playing_client(path, faults=faults),
+        http_client=httpx2.AsyncClient(transport=played, timeout=None),
     )
     if options.text_tools:
         from ..models.text import TextTools
 
-        return TextTools(model)
-    return model
+        return played, TextTools(model)
+    return played, model
 
 
 def _faults(options: Options) -> list[Fault]:
@@ -155,5 +161,8 @@ def _faults(options: Options) -> list[Fault]:
 
     found: list[Fault] = []
     for text in options.fault:
-        found += faults_in(text[1:]) if text.startswith("@") else [fault_in(text)]
+        try:
+            found += faults_in(text[1:]) if text.startswith("@") else [fault_in(text)]
+        except ConfigurationError as error:
+            raise CommandError(f"--fault {text}: {error}") from error
     return found

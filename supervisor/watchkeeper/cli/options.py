@@ -50,8 +50,12 @@ class Options:
     first_chunk_timeout: Annotated[
         float | None, Parameter(group=MODEL, help="Seconds to the first piece of a reply (90); more for slow machines.")
     ] = None
-    temperature: Annotated[float | None, Parameter(group=MODEL)] = None
-    seed: Annotated[int | None, Parameter(group=MODEL)] = None
+    temperature: Annotated[
+        float | None, Parameter(group=MODEL, help="How freely it chooses its words (the server's).")
+    ] = None
+    seed: Annotated[
+        int | None, Parameter(group=MODEL, help="Its chances begin from this, where the server knows that.")
+    ] = None
     context_window: Annotated[
         int | None,
         Parameter(group=MODEL, help="Tokens it takes, prompt and reply together; a long conversation is cut to that."),
@@ -63,7 +67,7 @@ class Options:
     reasoning_tokens: Annotated[int | None, Parameter(group=LIMITS, help="Of these, how many may be thinking.")] = None
     reasoning_field: Annotated[
         str | None,
-        Parameter(group=MODEL, help="The server's name for that limit, such as thinking_token_budget (vLLM)."),
+        Parameter(group=MODEL, help="The server's name for --reasoning-tokens, such as thinking_token_budget (vLLM)."),
     ] = None
 
     tools: Annotated[
@@ -111,8 +115,8 @@ class Options:
         "asyncio"
     )
 
-    max_turns: Annotated[int | None, Parameter(group=LIMITS)] = None
-    max_calls: Annotated[int | None, Parameter(group=LIMITS)] = None
+    max_turns: Annotated[int | None, Parameter(group=LIMITS, help="Replies of the model.")] = None
+    max_calls: Annotated[int | None, Parameter(group=LIMITS, help="Calls of tools.")] = None
     tokens: Annotated[int | None, Parameter(group=LIMITS, help="Tokens of the whole run, prompts and replies.")] = None
     input_tokens: Annotated[int | None, Parameter(group=LIMITS, help="Tokens of all its prompts.")] = None
     output_tokens: Annotated[int | None, Parameter(group=LIMITS, help="Tokens of all its replies.")] = None
@@ -199,6 +203,8 @@ def agent_of(
             raise CommandError(f"--require {name}: there is no such tool; the tools are {_listed(names)} (see --tools)")
     schema = _schema(options.answer_schema)
     words = split(options.must_mention)
+    if options.must_mention and not words:
+        raise CommandError("--must-mention names no word: give one, or leave it out")
     return _checked(
         "the agent",
         lambda: Agent(
@@ -236,7 +242,7 @@ def _schema(path: Path | None) -> dict[str, Any] | None:
             raise CommandError(f"--answer-schema {path}: a JSON schema is an object in braces")
         Form(schema)
     except OSError as error:
-        raise CommandError(f"--answer-schema {path}: {error.strerror or error}") from error
+        raise CommandError(f"--answer-schema {path}: {error.strerror or error}; name a file with a schema") from error
     except ValueError as error:  # no JSON, no text, or a schema that would not be checked whole
         raise CommandError(f"--answer-schema {path}: {error}") from error
     return schema

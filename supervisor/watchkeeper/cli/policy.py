@@ -132,7 +132,8 @@ def read_table(path: Path) -> dict[str, Any]:
             raise _Wrong(f"longer than {MAX_BYTES >> 20} MB, which is no policy")
         return tomllib.loads(text.decode("utf-8-sig"))
     except OSError as error:
-        raise CommandError(f"--policy {path}: {os.strerror(error.errno) if error.errno else error}") from error
+        why = os.strerror(error.errno) if error.errno else error
+        raise CommandError(f"--policy {path}: {why}; name a TOML file that can be read") from error
     except UnicodeDecodeError as error:
         raise CommandError(f"--policy {path}: not text in UTF-8: {error}") from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -14,6 +14,8 @@ from ..cassette.tape import Tape
 from ..errors import CassetteError, ConfigurationError
 from .exits import COMPLETED, FAILED, CommandError, complain
 
+MAX_PORT = 65_535
+
 
 def record(
     file: Path,
@@ -34,22 +36,34 @@ def record(
     file:
         Where to record, as JSON Lines; it must not be there yet.
     """
+    if not 0 <= port <= MAX_PORT:
+        raise CommandError(f"--port {port}: ports are from 1 to {MAX_PORT}, and 0 is any free one")
     try:
         tape = Tape(file, "http", adding="add" if add else "once")
-        proxy = RecordingProxy(upstream, tape)
-    except (CassetteError, ConfigurationError) as error:
+    except CassetteError as error:
         raise CommandError(str(error)) from error
+    try:
+        _record(upstream, tape, port, file, backend)
+    finally:
+        tape.close()
+    if not file.exists():
+        complain(f"nothing came, so there is no {file}")
+    if tape.failed is not None:
+        complain(f"not all could be recorded: {tape.failed.strerror or tape.failed}")
+        return FAILED
+    return COMPLETED
+
+
+def _record(upstream: str, tape: Tape, port: int, file: Path, backend: str) -> None:
+    try:
+        proxy = RecordingProxy(upstream, tape)
+    except ConfigurationError as error:
+        raise CommandError(f"--{error}") from error
     try:
         anyio.run(_serve, proxy, port, file, backend=backend)
     except* OSError as group:
         why = " ".join(str(error) for error in group.exceptions)
         raise CommandError(f"--port {port}: {why}; name another") from None
-    finally:
-        tape.close()
-    if tape.failed is not None:
-        complain(f"not all could be recorded: {tape.failed.strerror or tape.failed}")
-        return FAILED
-    return COMPLETED
 
 
 async def _serve(proxy: RecordingProxy, port: int, file: Path) -> None:

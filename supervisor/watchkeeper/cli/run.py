@@ -57,6 +57,8 @@ def run(
         What is to be done, in words; - reads it from standard input. With --continue: a word to go on with, or nothing.
     """
     text = _task(task, options)
+    if options.another_agent and options.continue_from is None:
+        raise CommandError("--another-agent is for --continue FILE: add that")
     check_report(options.report)
     policy = policy_in(options)
     interrupts = Interrupts()

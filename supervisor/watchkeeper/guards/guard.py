@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Proposal:
     """A call whose tool is known and whose arguments fit, before it is admitted."""
 
-    __slots__ = ("call_id", "effect", "identity", "key", "slot", "stands_in", "t", "tool", "turn", "values")
+    __slots__ = ("call_id", "effect", "identity", "key", "slot", "t", "tool", "turn", "values")
 
     def __init__(
         self,
@@ -42,8 +42,6 @@ class Proposal:
         self.turn = turn
         self.slot = slot
         self.t = t
-        self.stands_in = False
-        """A guard has put it in the place of what the model asked for."""
 
     @property
     def stands_in(self) -> bool:
