@@ -167,6 +167,7 @@ class Run:
             clock=seams.clock,
             new_id=seams.new_id,
             somebody=lambda: supervisor.approver is not None or self.is_attended(),
+            clean=redaction.within,
         )
         self.state: State = "queued"
         self.outcome: Outcome | None = None
