@@ -319,3 +319,10 @@ def test_escapes_without_a_secret_stay_as_they_are() -> None:
         stream = Stream(BY_VALUE)
         assert stream.feed(text) + stream.rest() == text
     assert BY_VALUE.text(r"\ud800 correct-h\u006frse") == rf"\ud800 {MARK}"  # half a character stays an escape
+
+
+def test_the_working_directory_is_no_secret() -> None:
+    """Shells export it as PWD: every path below it would be cut out of what a model reads."""
+    environment = {"PWD": "/home/someone/project1", "OLDPWD": "/home/someone/project2", "DB_PWD": "hunter2hunter2"}
+    found = Redaction(environment=environment).text("/home/someone/project1/a /home/someone/project2/b hunter2hunter2")
+    assert found == f"/home/someone/project1/a /home/someone/project2/b {MARK}"

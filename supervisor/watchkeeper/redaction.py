@@ -29,8 +29,8 @@ HELD = 8192
 """Characters of a stream that are held back at most while they may be part of a secret."""
 KEPT = 1024
 """Of these so many are still held back when there are more."""
-_NAMES = re.compile(r"(?:^|_)(?:KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?)$", re.IGNORECASE)
-"""Environment variables that hold a secret, by their names."""
+_NAMES = re.compile(r"(?:(?:^|_)(?:KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)|_PWD)$", re.IGNORECASE)
+"""Environment variables that hold a secret, by their names. ``PWD`` alone is the shell's working directory."""
 _ESCAPES = re.compile(r"\\\\|(?:\\u[0-9a-fA-F]{4})+|\\/")
 """What JSON may write in place of a character that needs no escape: whoever decodes the text sees the character."""
 
