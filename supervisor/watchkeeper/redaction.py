@@ -31,8 +31,10 @@ KEPT = 1024
 """Of these so many are still held back when there are more."""
 _NAMES = re.compile(r"(?:(?:^|_)(?:KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)|_PWD)$", re.IGNORECASE)
 """Environment variables that hold a secret, by their names. ``PWD`` alone is the shell's working directory."""
-_ESCAPES = re.compile(r"\\\\|(?:\\u[0-9a-fA-F]{4})+|\\/")
+_ESCAPES = re.compile(r"\\u00[0-9a-fA-F]{2}|\\/")
 """What JSON may write in place of a character that needs no escape: whoever decodes the text sees the character."""
+_PAIR = "\0\0"
+"""Stands for two backslashes, of which the second begins no escape."""
 
 
 class Pattern(msgspec.Struct, frozen=True):
@@ -145,8 +147,8 @@ class Redaction:
         if len(text) < self._shortest:
             return text
         text = self._without(text)
-        if "\\u" in text or "\\/" in text:
-            plain = _ESCAPES.sub(_unescaped, text)
+        if "\\u00" in text or "\\/" in text:
+            plain = _unescaped(text)
             if (clean := self._without(plain)) is not plain:
                 return clean
         return text
@@ -313,14 +315,14 @@ def _marked(match: re.Match[str]) -> str:
     return (kept[0] or "") + MARK + (kept[1] or "" if len(kept) > 1 else "") if kept else MARK
 
 
-def _unescaped(match: re.Match[str]) -> str:
-    """The characters themselves; what JSON must escape stays escaped."""
-    try:
-        plain = json.dumps(json.loads(f'"{match[0]}"'), ensure_ascii=False)[1:-1]
-        plain.encode()
-    except ValueError:  # half a character
-        return match[0]
-    return plain
+def _unescaped(text: str) -> str:
+    """The text with the characters themselves; what JSON must escape stays escaped."""
+    text = text.replace("\\\\", _PAIR)
+    for written in set(_ESCAPES.findall(text)):
+        character = chr(int(written[2:], 16)) if written != "\\/" else "/"
+        if character.isprintable() and character not in '"\\':
+            text = text.replace(written, character)
+    return text.replace(_PAIR, "\\\\")
 
 
 def _is_secret(name: str, value: str) -> bool:
