@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from ..errors import CassetteMiss
+from ..errors import CassetteError, CassetteMiss
 from ..fingerprint import digest
 from .chunks import whole_request
 from .entries import Asked, Began, ChunkCame, Drawn, Happened, HostDid, Input, Line, ReplyEnded, RunLine, ToolEnded
@@ -80,6 +81,9 @@ class Score:
             else:
                 rest.append(line)
         self.inputs.sort(key=lambda line: line.i)
+        for before, after in pairwise(self.inputs):
+            if after.i == before.i or after.all < before.all:  # nothing could wait for its turn in such an order
+                raise CassetteError(f"the inputs {before.i} and {after.i} of the recording are not in order")
         replies: dict[tuple[str, int], Reply] = {}
         before: dict[str, dict[str, Any]] = {}
         for line in rest:
