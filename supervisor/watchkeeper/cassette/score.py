@@ -81,9 +81,9 @@ class Score:
             else:
                 rest.append(line)
         self.inputs.sort(key=lambda line: line.i)
-        for before, after in pairwise(self.inputs):
-            if after.i == before.i or after.all < before.all:  # nothing could wait for its turn in such an order
-                raise CassetteError(f"the inputs {before.i} and {after.i} of the recording are not in order")
+        for one, other in pairwise(self.inputs):
+            if other.i == one.i or other.all < one.all:  # nothing could wait for its turn in such an order
+                raise CassetteError(f"the inputs {one.i} and {other.i} of the recording are not in order")
         replies: dict[tuple[str, int], Reply] = {}
         before: dict[str, dict[str, Any]] = {}
         for line in rest:
