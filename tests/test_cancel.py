@@ -24,7 +24,7 @@ from watchkeeper.messages import (
 )
 from watchkeeper.model import ModelError
 from watchkeeper.models.dialect import messages as to_messages
-from watchkeeper.testing import call, fail, forever, say
+from watchkeeper.testing import Step, call, fail, forever, say
 from watchkeeper.testing.strict import check_request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -473,3 +473,19 @@ async def test_forever_is_ended_by_the_defaults() -> None:
     assert (outcome.status, outcome.reason) == ("stopped", "turns")
     assert outcome.turns == 23
     assert forever
+
+
+@pytest.mark.parametrize("ask", ["cancel", "hand_over"])
+@pytest.mark.parametrize("before", [True, False])
+async def test_after_turn_ends_a_wait_for_the_provider(ask: str, before: bool) -> None:
+    """What would come after it is one more request; a person would wait a minute for an end, and get another turn."""
+    model = scripted(Step(error=ModelError("rate_limited", "later", retry_after=60), delay=2), say("late"))
+    async with supervised(keep=1000) as supervisor:
+        run = await supervisor.start(Agent(model), "x")
+        await anyio.sleep(1 if before else 5)
+        getattr(run, ask)("enough", "after_turn")
+        outcome = await run.wait()
+    status = "cancelled" if ask == "cancel" else "handed_over"
+    assert (outcome.status, outcome.reason, model.asked) == (status, "enough", 1)
+    assert outcome.seconds == pytest.approx(2 if before else 5)
+    assert not any(run.budget.held.values())

@@ -277,6 +277,21 @@ def test_no_limit_is_lost_and_none_ends_the_run_at_once(
     assert 1 <= after.max_turns <= limits[1].max_turns
 
 
+anything = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**12), 10**12)
+
+
+@given(st.dictionaries(st.sampled_from([*FIELDS.values(), "calls:look"]), anything), anything, anything)
+def test_no_token_raises_a_limit(left: dict[str, float], old: float, spent: float) -> None:
+    """Whoever can write a token that is not signed writes what he likes into it."""
+    given_then = dict.fromkeys([*by_name(LIMITS)][::2], float(old))
+    dimensions = ("turns", "calls", "tokens", "money", "seconds", "calls:look")
+    before = continuation(given=given_then, left=left, spent=dict.fromkeys(dimensions, float(spent)))
+    after = by_name(limits_left(before, LIMITS))
+    for name, limit in by_name(LIMITS).items():
+        now = after[name]
+        assert now is limit is None or (now is not None and limit is not None and 0 <= now <= limit)
+
+
 # -- the conversation ------------------------------------------------------------------------------------------------
 
 

@@ -114,3 +114,13 @@ def test_whole_characters_of_two_escapes_are_read() -> None:
 
 def test_where_the_first_value_ends() -> None:
     assert decode_first(' {"a": 1} and more') == ({"a": 1}, 9)
+
+
+def test_the_depth_is_that_of_the_first_value_alone() -> None:
+    """So many values of one text are each looked at once, and not each with all that comes after it."""
+    deep = "[" * (MAX_DEPTH + 1)
+    assert decode_first('{"a": [1]} ' + deep) == ({"a": [1]}, 10)
+    with pytest.raises(NotJSON, match="levels deep"):
+        decode_first('{"a": ' + deep)
+    with pytest.raises(NotJSON, match="not valid"):
+        decode_first("]" + deep)

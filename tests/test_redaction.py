@@ -295,3 +295,34 @@ def test_each_pattern_begins_with_what_it_says() -> None:
         assert matches, pattern.begins
         assert all(text.startswith(pattern.begins) for text in matches)
         assert all(pattern.sign in text for text in matches)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "".join(f"\\u{ord(character):04X}" for character in "correct-horse"),
+        "corr\\u0065ct\\u002dhorse",
+        r"\u0022 \\ correct-h\u006frse",
+    ],
+)
+def test_in_escapes_that_json_does_not_need(written: str) -> None:
+    text = f'{{"a": "{written}", "b": 1}}'
+    clean = BY_VALUE.text(text)
+    assert MARK in json.loads(clean)["a"]
+    assert "horse" not in json.loads(clean)["a"]
+    assert Redaction().text(r"postgres:\/\/me:pass0123@db") == f"postgres://me:{MARK}@db"
+
+
+def test_escapes_without_a_secret_stay_as_they_are() -> None:
+    for text in (r'{"a": "\u0041\u00e4 \/ \\u0041", "b": "ordinary"}', r"C:\users\u0063orrect \ud800 and so on"):
+        assert BY_VALUE.text(text) is text
+        stream = Stream(BY_VALUE)
+        assert stream.feed(text) + stream.rest() == text
+    assert BY_VALUE.text(r"\ud800 correct-h\u006frse") == rf"\ud800 {MARK}"  # half a character stays an escape
+
+
+def test_the_working_directory_is_no_secret() -> None:
+    """Shells export it as PWD: every path below it would be cut out of what a model reads."""
+    environment = {"PWD": "/home/someone/project1", "OLDPWD": "/home/someone/project2", "DB_PWD": "hunter2hunter2"}
+    found = Redaction(environment=environment).text("/home/someone/project1/a /home/someone/project2/b hunter2hunter2")
+    assert found == f"/home/someone/project1/a /home/someone/project2/b {MARK}"

@@ -11,11 +11,24 @@ import anyio
 import pytest
 
 from support import facts, of, scripted, supervised
-from watchkeeper import Agent, Call, Effect, Message, ToolError, ToolOutput, encode_event, tool
-from watchkeeper.messages import CallEnded, CallStarted, ModelReplied, ModelStreamed
+from watchkeeper import (
+    Agent,
+    Bundle,
+    Call,
+    Effect,
+    Judge,
+    Message,
+    Ruling,
+    ToolError,
+    ToolOutput,
+    Verifier,
+    encode_event,
+    tool,
+)
+from watchkeeper.messages import CallEnded, CallStarted, ModelReplied, ModelStreamed, OpinionGiven
 from watchkeeper.model import CallDelta, Finished, ModelError, Request, TextDelta
 from watchkeeper.redaction import MARK, Redaction
-from watchkeeper.testing import call, say
+from watchkeeper.testing import call, fail, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -312,3 +325,90 @@ async def test_in_names_of_errors_resources_and_reasons() -> None:
         outcome = await run.wait()
         assert outcome.reason == f"because of {MARK}"
         assert SECRET not in repr(outcome) + repr(await facts(run))
+
+
+ESCAPED = "".join(f"\\u{ord(character):04x}" for character in SECRET)
+
+
+async def test_written_in_escapes_of_json_that_a_report_decodes() -> None:
+    """Arguments, a plan and an answer: whoever shows them decodes them first."""
+
+    @tool
+    async def take(what: str) -> str:
+        return "ok"
+
+    for pieces in (0, 1, 7):
+        steps = '{"steps": [{"goal": "' + "g" * 292 + ESCAPED + '"}, {"goal": "use ' + ESCAPED + '"}]}'
+        model = scripted(
+            say(steps),
+            call(("take", '{"what": "' + ESCAPED + '"}')),
+            *[say(f'{{"x": "{ESCAPED}"}}')] * 3,
+            pieces=pieces,
+        )
+        seen, outcome, events = await everything(Agent(model, [take], plan=True), "x")
+        assert outcome.status == "completed"
+        assert MARK in of(events, CallEnded)[0].arguments
+        async with supervised(keep=10_000, redaction=REDACTION) as supervisor:
+            script = call(("take", '{"what": "' + ESCAPED + '"}'))
+            run = await supervisor.start(Agent(scripted(script, say("Done."), pieces=pieces), [take]), "x")
+            await run.wait()
+            bundle = Bundle.of(run)
+        seen += bundle.markdown() + bundle.html() + repr(bundle.report)
+        assert SECRET[:8] not in seen
+
+
+SECONDS_SAY = {
+    "verifier": '{"accepted": false, "why": "%s", "unsupported": ["x"]}',
+    "judge": '{"decision": "refuse", "why": "%s", "instead": "%s"}',
+}
+
+
+@pytest.mark.parametrize("place", [492, 484])
+@pytest.mark.parametrize("secret", [SECRET, ESCAPED])
+@pytest.mark.parametrize("by", SECONDS_SAY)
+async def test_in_what_second_models_say_where_it_is_cut(by: str, secret: str, place: int) -> None:
+    @tool
+    async def take(what: str) -> str:
+        return "ok"
+
+    told = "w" * place + secret
+    model = scripted(*[say(SECONDS_SAY[by].replace("%s", told))] * 3, name="second")
+    second: dict[str, Any] = (
+        {"verifier": Verifier(model)} if by == "verifier" else {"judge": Judge(model, every_turn=True)}
+    )
+    seen, _, events = await everything(
+        Agent(scripted(call(("take", {"what": "a"})), *[say("Done.")] * 3), [take], **second), "x"
+    )
+    assert of(events, OpinionGiven)
+    assert SECRET[:8] not in seen + repr(model.requests)
+
+
+async def test_in_what_second_models_say_in_no_form_and_how_they_fail() -> None:
+    for step in (say(f"I say {SECRET}"), fail("bad_request", "e" * 466 + SECRET)):
+        model = scripted(*[step] * 2, name="second")
+        seen, _, _ = await everything(Agent(scripted(say("Done.")), verifier=Verifier(model)), "x")
+        assert SECRET[:8] not in seen + repr(model.requests)
+
+
+async def test_in_what_code_of_the_host_says_where_it_is_cut() -> None:
+    """A validator, a judge that is a rule, an approver and a person who denies."""
+    told = "w" * 490 + SECRET
+
+    @tool(irreversible=True)
+    async def pay(to: str) -> str:
+        return "ok"
+
+    def valid(text: str) -> str | None:
+        return told
+
+    seen, _, _ = await everything(Agent(scripted(*[say("a")] * 3), validators=[valid]), "x")
+    judge = Judge(rule=lambda question: Ruling("refuse", told, instead=told), every_turn=True)
+    pays = call(("pay", {"to": SECRET}))
+    seen += (await everything(Agent(scripted(pays, say("a")), [pay], judge=judge), "x"))[0]
+    async with supervised(
+        keep=10_000, redaction=REDACTION, approver=lambda approval: approval.deny(told)
+    ) as supervisor:
+        run = await supervisor.start(Agent(scripted(pays, say("a")), [pay]), "x")
+        seen += repr(await run.wait()) + repr(await facts(run))
+    assert "denied" in seen
+    assert SECRET[:8] not in seen

@@ -163,7 +163,8 @@ class Pending:
 class Approvals:
     """Those of one run. All methods decide at once and write the facts; none waits.
 
-    ``somebody`` says whether there is anyone to ask; ``always`` is what was permitted for all runs of the agent.
+    ``somebody`` says whether there is anyone to ask; ``always`` is what was permitted for all runs of the agent;
+    ``clean`` cuts a text to so many characters, without half a secret at its end.
     """
 
     def __init__(
@@ -178,6 +179,7 @@ class Approvals:
         clock: Callable[[], float],
         new_id: Callable[[str], str],
         somebody: Callable[[], bool],
+        clean: Callable[[str, int], str] = lambda text, limit: text[:limit],
     ) -> None:
         self._run = run
         self._agent = agent
@@ -188,6 +190,7 @@ class Approvals:
         self._clock = clock
         self._new_id = new_id
         self.somebody = somebody
+        self._clean = clean
         self.pending: dict[str, Pending] = {}
         self._grants: list[Grant] = []
         self._answered: dict[str, How] = {}
@@ -344,7 +347,7 @@ class Approvals:
     def deny(self, approval: str, reason: str = "", by: str = "person") -> None:
         """A no. Raises :class:`ApprovalError` if no such call waits."""
         pending = self._find(approval)
-        self._resolve(pending, Resolution("denied", by, str(reason)[:REASON]))
+        self._resolve(pending, Resolution("denied", by, self._clean(str(reason), REASON)))
 
     def expire(self, pending: Pending, how: How, by: str = "", reason: str = "") -> None:
         """End the wait without a yes. Does nothing if it has ended."""
@@ -354,7 +357,7 @@ class Approvals:
     def cancel(self, reason: str) -> None:
         """End all waits: what has not started will not."""
         for pending in [*self.pending.values()]:
-            self._resolve(pending, Resolution("cancelled", "cancel", reason[:REASON]))
+            self._resolve(pending, Resolution("cancelled", "cancel", self._clean(reason, REASON)))
 
     def _find(self, approval: str) -> Pending:
         pending = self.pending.get(approval)

@@ -135,7 +135,7 @@ def limits_left(before: Continuation, given: Limits) -> Limits:
 
     They hold for the work as a whole, save for one that would end the run at once: the limit that the earlier run was
     ended by, or of which nothing is left, is granted anew, in full, unless it was raised: who continues a run that was
-    stopped by a limit grants it that much more.
+    stopped by a limit grants it that much more. Whatever a token says, none is above the one that is given.
     """
     left = {name: _left(before, name, limit) for name, limit in by_name(given).items()}
     fields: dict[str, Any] = {name: left[name] for name in FIELDS.values()}
@@ -155,7 +155,7 @@ def _left(before: Continuation, name: str, limit: float | None) -> float | None:
     used_up = FIELDS.get(before.reason) == name or left <= 0 or left < least
     if ends and used_up and (old is None or limit <= old):
         return limit
-    return max(left, least if ends else 0)
+    return min(max(left, least if ends else 0), limit)
 
 
 def _dimension(name: str) -> str:

@@ -120,7 +120,7 @@ class Examiner:
             return None
         if not isinstance(said, str) or not said:
             return self._wording.check_broken(name, f"it answered with a {type(said).__name__}")
-        return said[:SHOWN]
+        return self._run.log.redaction.within(said, SHOWN)
 
     # -- verifier ----------------------------------------------------------------------------------------------------
 

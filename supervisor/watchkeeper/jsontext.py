@@ -49,7 +49,8 @@ def decode_first(text: str) -> tuple[Any, int]:
 
 
 def too_deep(text: str) -> bool:
-    """Brackets outside strings go deeper than :data:`MAX_DEPTH`. Linear: it runs before any recursive parser."""
+    """Brackets of the first value, outside strings, go deeper than :data:`MAX_DEPTH`. Linear in that value: it runs
+    before any recursive parser, also at many places of one text."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
     depth = 0
@@ -61,6 +62,8 @@ def too_deep(text: str) -> bool:
                 return True
         elif found in "]}":
             depth -= 1
+            if depth <= 0:  # the value ends here, or no parser comes this far
+                return False
     return False
 
 

@@ -29,8 +29,12 @@ HELD = 8192
 """Characters of a stream that are held back at most while they may be part of a secret."""
 KEPT = 1024
 """Of these so many are still held back when there are more."""
-_NAMES = re.compile(r"(?:^|_)(?:KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?)$", re.IGNORECASE)
-"""Environment variables that hold a secret, by their names."""
+_NAMES = re.compile(r"(?:(?:^|_)(?:KEY|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)|_PWD)$", re.IGNORECASE)
+"""Environment variables that hold a secret, by their names. ``PWD`` alone is the shell's working directory."""
+_ESCAPES = re.compile(r"\\u00[0-9a-fA-F]{2}|\\/")
+"""What JSON may write in place of a character that needs no escape: whoever decodes the text sees the character."""
+_PAIR = "\0\0"
+"""Stands for two backslashes, of which the second begins no escape."""
 
 
 class Pattern(msgspec.Struct, frozen=True):
@@ -141,10 +145,18 @@ class Redaction:
         return self._sign_in(text) is None and not any(value in text for value in self._values)
 
     def text(self, text: str) -> str:
-        """The text with ``[redacted]`` in the place of each secret."""
-        length = len(text)
-        if length < self._shortest:
+        """The text with ``[redacted]`` in the place of each secret, also of one that is written in escapes of JSON."""
+        if len(text) < self._shortest:
             return text
+        text = self._without(text)
+        if "\\u00" in text or "\\/" in text:
+            plain = _unescaped(text)
+            if (clean := self._without(plain)) is not plain:
+                return clean
+        return text
+
+    def _without(self, text: str) -> str:
+        length = len(text)
         for value in self._values:
             if value in text:
                 text = text.replace(value, MARK)
@@ -264,13 +276,15 @@ class Stream:
         self.held = ""
         """What may be the beginning of a secret."""
         self.touched = False
-        """Something was cut out, or too much held back to be sure; if not, the whole text has no secret either."""
+        """Something was cut out, or may have to be; if not, the whole text has no secret either."""
 
     def feed(self, piece: str) -> str:
         """One more piece; what may be given out now, which may be nothing."""
         redaction = self._redaction
         if redaction.inert:
             return piece
+        if "\\" in piece:  # escapes are looked into once the text is whole
+            self.touched = True
         text = self.held + piece
         if redaction.settled(text):
             self.held = ""
@@ -303,6 +317,16 @@ class Stream:
 def _marked(match: re.Match[str]) -> str:
     kept = match.groups()
     return (kept[0] or "") + MARK + (kept[1] or "" if len(kept) > 1 else "") if kept else MARK
+
+
+def _unescaped(text: str) -> str:
+    """The text with the characters themselves; what JSON must escape stays escaped."""
+    text = text.replace("\\\\", _PAIR)
+    for written in set(_ESCAPES.findall(text)):
+        character = chr(int(written[2:], 16)) if written != "\\/" else "/"
+        if character.isprintable() and character not in '"\\':
+            text = text.replace(written, character)
+    return text.replace(_PAIR, "\\\\")
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -168,6 +168,7 @@ class Run:
             clock=seams.clock,
             new_id=seams.new_id,
             somebody=lambda: self.approver is not None or self.is_attended(),
+            clean=redaction.within,
         )
         self.state: State = "queued"
         self.outcome: Outcome | None = None
@@ -194,6 +195,7 @@ class Run:
         """Time without pauses."""
         self._working = Stopwatch(self.began)
         """Time without pauses and waits for the model's provider."""
+        self._awaits_provider = False
         self.within_call = False
         """A call of the parent waits for it."""
         self._changed: anyio.Event | None = None
@@ -381,8 +383,8 @@ class Run:
     def cancel(self, reason: str = "cancelled", mode: Mode = "now", *, deadline: float | None = None) -> bool:
         """End the run from outside. Never discards finished work; the outcome's history can be continued.
 
-        - ``after_turn``: no further model request; the turn's calls finish. After ``deadline`` seconds (default 120)
-          it becomes ``now``.
+        - ``after_turn``: no further model request, so a wait to ask once more ends too; the turn's calls finish. After
+          ``deadline`` seconds (default 120) it becomes ``now``.
         - ``now``: cancel the request and the calls; the outcome comes when all have ended, at the latest after the
           grace period, naming what did not stop.
         - ``kill``: as ``now``, without waiting.
@@ -419,7 +421,7 @@ class Run:
         reason = self.stopping_after_turn or reason
         fact = self.log.append(CancelRequested, mode=mode, reason=reason, status=self.ends_as)
         self.cancel_fact = self.cancel_fact or fact.n
-        if mode == "after_turn" and self.state != "queued":
+        if mode == "after_turn" and self.state != "queued" and not self._awaits_provider:
             self.stopping_after_turn = reason
             self.after_turn_by = now + (AFTER_TURN if deadline is None else deadline)
             self.asking.cancel(reason)
@@ -539,8 +541,12 @@ class Run:
         self._working.restart(now)
 
     def waits(self, waiting: bool) -> None:
-        """Its agent waits for the provider (rate limit, breaker, back-off), or does so no more."""
+        """Its agent waits for the provider (rate limit, breaker, back-off), or does so no more. What would come after
+        the wait is one more request: a run that is to end after its turn ends here."""
         self._stand_still("provider", waiting)
+        self._awaits_provider = waiting
+        if waiting and self.stopping_after_turn is not None:
+            self.end(Ending(self.ends_as, self.stopping_after_turn))
 
     def waits_for_person(self, waiting: bool) -> None:
         """Nothing goes on but waiting for approvals, or something does again."""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchkeeper.answers.citations import (
+    MAX_CLAIMS,
     MAX_UNVERIFIED,
     SHOWN,
     Claim,
@@ -138,3 +139,13 @@ def test_results_that_may_be_cited_stand_under_what_cites_them_and_imitate_none(
 def test_a_call_that_is_still_open_bears_out_nothing() -> None:
     found = unverified(claims("It is so [call:c4]."), _Ledger().entries)
     assert [one.why for one in found] == ["no_such_call"]
+
+
+def test_sentences_beyond_the_bound_are_uncited_whatever_they_cite() -> None:
+    """An answer of a megabyte holds hundreds of thousands: looking at each would hold the event loop for seconds."""
+    found = claims("So it is [call:c1]. " * MAX_CLAIMS)
+    assert uncited(found) == ()
+    found = claims("So it is [call:c1]. " * MAX_CLAIMS + "It snows [call:c9]. It rains.")
+    assert len(found) == MAX_CLAIMS + 2
+    assert [one.claim for one in uncited(found)] == ["It snows. It rains."]
+    assert [one.call_id for one in unverified(found, _Ledger().entries)] == ["c9"]

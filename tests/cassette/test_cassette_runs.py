@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Callable
@@ -393,3 +394,36 @@ def test_a_supervisor_that_neither_records_nor_plays_has_its_agent_as_it_is() ->
             await run.wait()
 
     anyio.run(main)
+
+
+def changed(path: Path, kind: str, **fields: Any) -> Path:
+    """The cassette with other fields in the first line of a type, which stands there twice if none is named."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    place = next(n for n, line in enumerate(lines) if line["type"] == kind)
+    if fields:
+        lines[place] |= fields
+    else:
+        lines.insert(place, lines[place])
+    other = path.with_name("changed")
+    other.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return other
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("began", {}),
+        ("piece", {"i": 0}),
+        ("tool", {"i": -1}),
+        ("drawn", {"what": "wall", "value": ""}),
+        ("run", {"about": {"timeouts": {"idle": None}}}),
+        ("fact", {"event": {"type": "call_ended", "result": True}}),
+    ],
+)
+def test_a_recording_that_holds_what_none_holds_is_refused_at_once(
+    kind: str, fields: dict[str, Any], simple: Path
+) -> None:
+    """Inputs whose turn never comes were waited for without end; others broke out as they came."""
+    path = changed(simple, kind, **fields)
+    with pytest.raises(CassetteError, match="changed does not hold what a recording of a run holds"):
+        perform_on("asyncio", Player(path), scripted(*SIMPLE))

@@ -25,7 +25,8 @@ FORBIDDEN = {"\x1b", "\x07", "\x9b", "\u202e"}
 
 
 @pytest.fixture(autouse=True)
-def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))  # a run that is handed over leaves a folder there
     for name in ("OPENAI_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -172,6 +173,7 @@ def test_a_policy_that_cannot_be_taken_is_one_line(
 )
 def test_exit_codes(script: Any, more: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_against(script, *more) == code
+    assert len(list(Path().glob("handover-r*"))) == (code == 6)
     assert "Traceback" not in capsys.readouterr().err
 
 

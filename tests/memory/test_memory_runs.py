@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import anyio
@@ -197,6 +198,59 @@ async def test_what_is_no_note_is_passed_over() -> None:
     (shown,) = of(events, NotesShown)
     assert shown.notes == 1
     assert "- good\n" in shown.text
+
+
+class Hostile:
+    """A store of somebody else's that does what no store should."""
+
+    def __init__(self, search: Callable[[], Any]) -> None:
+        self._search = search
+
+    def add(self, text: str, about: str) -> None:
+        self._search()
+
+    def search(self, query: str, limit: int) -> Any:
+        return self._search()
+
+
+def leaves() -> Any:
+    raise SystemExit("bye")
+
+
+def breaks_late() -> Any:
+    yield Note("one")
+    raise type("Odd", (BaseException,), {})("late")
+
+
+@pytest.mark.parametrize("search", [leaves, breaks_late])
+async def test_whatever_a_store_raises_ends_no_run(search: Callable[[], Any]) -> None:
+    outcome, events = await perform(
+        Agent(scripted(call(("recall", {"query": "x"})), say("ok")), memory=Hostile(search))
+    )
+    assert (outcome.status, outcome.answer) == ("completed", "ok")
+    assert len(of(events, NotesFailed)) == 2
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_notes_without_end_without_text_and_without_measure(asynchronous: bool) -> None:
+    endless = Hostile(lambda: (Note(str(n)) for n in itertools.count()))
+    bad: list[Any] = [Note(["a"], {}), Note("b", None), Note("x" * 1_000_000, "y" * 1_000_000), Note("good")]  # type: ignore[arg-type]
+    for store, shown in ((endless, 5), (Hostile(lambda: bad), 2)):
+        if asynchronous:
+            plain = store
+
+            class Async:
+                async def add(self, text: str, about: str) -> None: ...
+
+                async def search(self, query: str, limit: int, plain: Hostile = plain) -> Any:
+                    return plain.search(query, limit)
+
+            store = Async()  # type: ignore[assignment]
+        model = scripted(call(("recall", {"query": "x"})), say("ok"))
+        outcome, events = await perform(Agent(model, memory=store))
+        assert outcome.status == "completed"
+        assert [event.notes for event in of(events, NotesShown)] == [shown]
+        assert len(model.requests[1].messages[-1].content) < 5000
 
 
 async def test_a_note_that_is_not_kept_is_said_to_be_so() -> None:

@@ -31,16 +31,9 @@ ELSEWHERE = {
 DETECTION, GUARDS, SERVICE = 3, 4, 6
 LATER = {
     "NDUP-01": (DETECTION, "near-equal calls"),
-    "COST-01": (GUARDS, "prices"),
-    "COST-02": (GUARDS, "prices"),
-    "OUTP-02": (GUARDS, "the context's size"),
-    "CTXT-01": (GUARDS, "the context's size"),
-    "COMP-01": (GUARDS, "compaction"),
-    "COMP-02": (GUARDS, "compaction"),
+    "COST-02": (GUARDS, "an adapter for servers that count cached tokens beside the others"),
     "APPR-01": (SERVICE, "approvals that outlive a restart"),
     "APPR-02": (SERVICE, "approvals that outlive a restart"),
-    "RPLY-01": (GUARDS, "a run is played back"),
-    "RPLY-02": (GUARDS, "a run is played back"),
     "ORPH-02": (SERVICE, "recovery from the journal"),
     "DUPX-01": (SERVICE, "recovery from the journal"),
     "JRNL-01": (SERVICE, "the journal"),

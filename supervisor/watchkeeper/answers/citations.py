@@ -14,6 +14,8 @@ from ..messages import CallRecord, Message, Unverified
 CITED = "[call:"
 """With which a citation begins, whatever else is set: one look for it is all that an answer without any costs."""
 MAX_UNVERIFIED = 50
+MAX_CLAIMS = 2_000
+"""Sentences of an answer that are looked at one by one; what comes after them cites nothing, whatever it says."""
 SHOWN = 300
 """Characters of a claim that are kept."""
 _CITATION = re.compile(r"\[call:([^\[\]\n]{1,1000})\]")
@@ -39,7 +41,13 @@ def citation(call_id: str) -> str:
 
 def claims(text: str) -> list[Claim]:
     """The sentences of a text, list items and lines being such, with what they cite. Bounded by the text."""
-    return [Claim(_bare(part), cited) for part in _END.split(text) if (cited := tuple(_cited(part))) or _states(part)]
+    parts = _END.split(text, MAX_CLAIMS)
+    rest = parts.pop() if len(parts) > MAX_CLAIMS else ""
+    found = [Claim(_bare(part), cited) for part in parts if (cited := tuple(_cited(part))) or _states(part)]
+    if rest.strip():
+        whole = _bare(rest)
+        found += [Claim(whole, ()), Claim(whole, tuple(_cited(rest)))]
+    return found
 
 
 def of_value(value: Any) -> list[Claim]:

@@ -29,7 +29,7 @@ from .playing import PlayedModel, played_tool
 from .recorder import ALL
 from .score import RunScore, Score
 from .site import site_of
-from .tape import read
+from .tape import Recorded, read
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -78,7 +78,7 @@ class Player(Seams):
         self.path = str(path)
         self.cut = contents.cut
         """What was left out at the end of the file; empty if nothing was."""
-        self._score = _chosen(self.path, [Score(one.lines) for one in contents.of("run")], take, task)
+        self._score = _chosen(self.path, _scores(self.path, contents.of("run")), take, task)
         given = list(faults)
         self.faults = Faults(given)
         self.tools: Tools = tools
@@ -135,9 +135,12 @@ class Player(Seams):
         score = self._score.runs.get(run_id)
         if score is None:
             raise self.miss(f"{self.path} holds no further run: one more is started than when it was recorded")
-        played = Played(self, score)
         copied = copy.copy(agent)
-        copied.model = PlayedModel(played)
+        try:
+            played = Played(self, score)
+            copied.model = PlayedModel(played)
+        except (ValueError, msgspec.MsgspecError) as error:  # a line of the right type that holds the wrong things
+            raise CassetteError(_unreadable(self.path, error)) from error
         if self.tools == "played":
             copied.tools = {name: played_tool(tool, played) for name, tool in agent.tools.items()}
         played_beside(copied, played, store=self.tools == "played")
@@ -163,6 +166,17 @@ class Player(Seams):
 
     def _due(self, found: Input) -> float:
         return self.time(found.at)
+
+
+def _scores(path: str, takes: Iterable[Recorded]) -> list[Score]:
+    try:
+        return [Score(one.lines) for one in takes]
+    except (ValueError, CassetteError) as error:
+        raise CassetteError(_unreadable(path, error)) from error
+
+
+def _unreadable(path: str, error: Exception) -> str:
+    return f"{path} does not hold what a recording of a run holds: {str(error)[:200]}; record it anew"
 
 
 def _chosen(path: str, scores: list[Score], take: int | None, task: str | None) -> Score:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from ..errors import CassetteMiss
+from ..errors import CassetteError, CassetteMiss
 from ..fingerprint import digest
 from .chunks import whole_request
 from .entries import (
@@ -99,6 +100,9 @@ class Score:
             else:
                 rest.append(line)
         self.inputs.sort(key=lambda line: line.i)
+        for one, other in pairwise(self.inputs):
+            if other.i == one.i or other.all < one.all:  # nothing could wait for its turn in such an order
+                raise CassetteError(f"the inputs {one.i} and {other.i} of the recording are not in order")
         replies: dict[tuple[str, int], Reply] = {}
         before: dict[str, dict[str, Any]] = {}
         for line in rest:

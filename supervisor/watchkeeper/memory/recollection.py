@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextvars
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import anyio
 
+from .. import failures
 from ..context.digest import harmless
 from ..escapes import neutral
 from ..log import Log
@@ -77,8 +79,15 @@ class Recollection:
         found = await self._reach(self._store.search, query, 2 * limit)
         if found is _FAILED:
             return []
-        clean = self._log.redaction.anything
-        return [clean(note) for note in found if isinstance(note, Note)][: 2 * limit]
+        return [note for note in map(self._clean, found) if note is not None]
+
+    def _clean(self, note: Any) -> Note | None:
+        """A note as it may be shown; None for what is none, whatever a store of somebody else's gives."""
+        if not (isinstance(note, Note) and isinstance(note.text, str) and isinstance(note.about, str)):
+            return None
+        within = self._log.redaction.within
+        text, about = within(note.text, TEXT), within(note.about, ABOUT)
+        return note if (text, about) == (note.text, note.about) else Note(text, about)
 
     async def _reach(self, method: Callable[..., Any], *arguments: Any) -> Any:
         if self._failures >= FAILURES:
@@ -89,11 +98,15 @@ class Recollection:
                 async with self._turn:
                     found = await self._call(method, *arguments)
                     if method == self._store.search:
-                        found = list(found)
+                        found = _first(found, arguments[1])
                 self._failures = 0
                 return found
-            except Exception as error:
-                why = f"{type(error).__name__}: {error}"
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # whatever a store raises is no more than that
+                if failures.holds(error, anyio.get_cancelled_exc_class()):
+                    raise
+                why = ": ".join(failures.describe(error, None, self._log.redaction)[:2])
         if self._log.closed:
             return _FAILED  # a call that outlives its run
         self._failures += 1
@@ -103,7 +116,8 @@ class Recollection:
     async def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
         if inspect.iscoroutinefunction(method):
             return await method(*arguments)
-        found = await self._threads.run(partial(method, *arguments), contextvars.copy_context(), _nothing, _left)
+        function = partial(_called, method, arguments)
+        found = await self._threads.run(function, contextvars.copy_context(), _nothing, _left)
         return await found if inspect.isawaitable(found) else found
 
     def _replied(self, event: ModelReplied) -> None:
@@ -117,6 +131,17 @@ def line(note: Note) -> str:
     """A note in one line, with nothing in it that could be taken for a word of ours."""
     about = f"{note.about}: " if note.about else ""
     return harmless(neutral(" ".join(f"{about}{note.text}".split())))
+
+
+def _called(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """In the thread also what a generator does, so that the loop does not wait for it."""
+    found = method(*arguments)
+    return _first(found, arguments[1]) if isinstance(found, Iterator) else found
+
+
+def _first(found: Iterable[Any], most: int) -> list[Any]:
+    """So many at most: what is found may have no end."""
+    return list(islice(found, most))
 
 
 _FAILED = object()

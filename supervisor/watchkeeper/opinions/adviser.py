@@ -79,7 +79,7 @@ class Adviser:
             try:
                 advice = await self._ask(instructions, data, repair)
             except ModelError as error:
-                advice = Advice(failed=f"its model failed ({error.kind}: {error})"[:500])
+                advice = Advice(failed=self._log.redaction.within(f"its model failed ({error.kind}: {error})", 500))
         return advice
 
     def charge_open(self) -> None:
@@ -96,7 +96,8 @@ class Adviser:
             said = await self._say(messages)
             if isinstance(said, Advice):
                 return said
-            read = self._form.read(redaction.text(said))
+            said = redaction.text(said)
+            read = self._form.read(said, redaction.anything)
             if isinstance(read, Fitted):
                 return Advice(read.value)
             problems = [f"{one.path}: {one.text}" if one.path else one.text for one in read.problems]

@@ -90,7 +90,8 @@ class Bench:
             return Advice(Ruling("allow"))
         try:
             if isinstance(ruling, Ruling):  # as a model's word is: of its type throughout
-                return Advice(msgspec.convert(msgspec.to_builtins(ruling), Ruling))
+                plain = self._run.log.redaction.anything(msgspec.to_builtins(ruling))
+                return Advice(msgspec.convert(plain, Ruling))
         except (TypeError, ValueError, RecursionError):
             pass
         return Advice(failed=f"what it said is no ruling ({type(ruling).__name__})")
