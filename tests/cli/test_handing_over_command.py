@@ -54,7 +54,8 @@ def test_a_run_is_handed_over_and_continued(backend: str, folder: Path, capsys: 
         more = ["--continue", token, "--events", str(events), "--backend", backend]
         assert main(["run", *options(server, *more)]) == 0
         asked = server.requests[0].body["messages"]
-        assert asked[0]["content"] == "Read it all."
+        assert [message["role"] for message in asked[:2]] == ["system", "user"]
+        assert asked[1]["content"] == "Read it all."
         assert [received.rejected for received in server.requests] == [None, None]
     assert "It says a, b and c." in capsys.readouterr().out
     found = [decode_event(line) for line in events.read_bytes().splitlines()]
@@ -144,7 +145,8 @@ def test_a_token_that_cannot_be_taken_is_said_in_one_line(folder: Path, capsys: 
         assert server.requests == []
         more = ["--instructions", "Be short.", "--another-agent", "--continue", "bundle/continue.token"]
         assert main(["run", "Go on.", *given, *more]) == 0
-        assert server.requests[0].body["messages"][-1] == {"role": "user", "content": "Go on."}
+        last = server.requests[0].body["messages"][-1]
+        assert (last["role"], last["content"].split("\n")[0]) == ("user", "Go on.")
 
 
 def test_a_key_of_the_environment_signs(
