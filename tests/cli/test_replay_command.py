@@ -487,9 +487,10 @@ class TestOwnLogs:
 
     @pytest.mark.parametrize("profile", sorted(PROFILES))
     def test_equal_facts_give_equal_verdicts(
-        self, profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Batches of every kind of call, good and bad: judged anew they lead to what the watchdog said then."""
+        monkeypatch.chdir(tmp_path)  # a run that is handed over leaves a folder there
         pool: list[tuple[str, dict[str, Any]]] = [
             ("read_file", {"path": "no.txt"}),
             ("read_file", {"path": "../outside"}),
