@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from ..cli.printable import arguments, count, duration, one_line, printable
 from .report import Report
-from .story import Attempt, Step
+from .story import Attempt
 from .words import Words
 
 _TICKS = re.compile(r"`+")
@@ -138,13 +138,9 @@ def _tools(report: Report, words: Words) -> Iterator[str]:
 
 
 def _steps(report: Report, words: Words) -> Iterator[str]:
-    previous: Step | None = None
-    left_out = report.left_out
-    for step in report.steps:
-        if left_out and previous is not None and step.turn > previous.turn + 1:
+    for left_out, step in report.told():
+        if left_out:
             yield f"{words.left_out(left_out)}\n"
-            left_out = 0
-        previous = step
         yield f"**{words.turn(step.turn)}**\n"
         if step.said:
             yield f"{block(step.said)}\n"

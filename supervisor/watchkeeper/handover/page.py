@@ -12,7 +12,7 @@ from ..cli.stylesheet import STYLE
 from ..cli.timeline import LEGEND_OF_ONE, timeline
 from . import lanes
 from .report import Report
-from .story import Attempt, Step
+from .story import Attempt
 from .words import Words
 
 LONG = 2_000
@@ -176,13 +176,9 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _steps(report: Report, words: Words) -> Iterator[str]:
-    previous: Step | None = None
-    left_out = report.left_out
-    for step in report.steps:
-        if left_out and previous is not None and step.turn > previous.turn + 1:
+    for left_out, step in report.told():
+        if left_out:
             yield f'<p class="note">{escaped(words.left_out(left_out))}</p>'
-            left_out = 0
-        previous = step
         yield f'<article class="step"><h3>{escaped(words.turn(step.turn))}</h3>'
         if step.said:
             yield _block(step.said)

@@ -82,6 +82,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[str, ...] = ()
     """The runs that this one continues, oldest first."""
 
+    def told(self) -> Iterator[tuple[int, Step]]:
+        """The steps, and with the one behind the gap how many turns are left out before it."""
+        left_out = self.left_out
+        for before, step in zip((None, *self.steps), self.steps, strict=False):
+            gap = left_out if before is not None and step.turn > before.turn + 1 else 0
+            yield gap, step
+            left_out -= gap
+
 
 def report_of(
     outcome: Outcome,
