@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from .errors import ConfigurationError, SpawnRefused
 from .goal.guide import Guide
 from .guards.policy import PolicyFunction
 from .guards.rule import Compiled, Rule, check
+from .host import is_async
 from .memory.store import Store
 from .model import Model
 from .profiles import Limits, Profile, profile_named
@@ -80,12 +80,12 @@ class Agent:
         verifier: Verifier | None = None,
         judge: Judge | None = None,
         policy: PolicyFunction | None = None,
-        guide: Guide = Guide(),  # noqa: B008
+        guide: Guide = Guide(),  # noqa: B008 (frozen)
         plan: bool | Planning = False,
         memory: Store | None = None,
         tool_choice: str = "auto",
         parallel: bool = True,
-        retry: RetryPolicy = RetryPolicy(),  # noqa: B008
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008 (frozen)
     ) -> None:
         self.model = model
         self.memory = memory
@@ -254,7 +254,7 @@ def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 def _check_policy(agent: str, policy: PolicyFunction | None, seconds: float) -> None:
-    if inspect.iscoroutinefunction(policy) or inspect.iscoroutinefunction(getattr(policy, "__call__", None)):  # noqa: B004
+    if is_async(policy):
         raise ConfigurationError(
             f"agent {agent!r}: its policy is async, and policies are asked without waiting; make it a plain function"
         )

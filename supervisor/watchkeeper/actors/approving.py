@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
-import inspect
-from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -12,6 +9,7 @@ import anyio
 from .. import failures, reports
 from ..approvals import Answer, Approver, Denial, Pending, Permit, Resolution
 from ..errors import ApprovalError
+from ..host import called
 from ..threads import NoThread
 
 if TYPE_CHECKING:
@@ -61,12 +59,7 @@ async def _consult(approver: Approver, pending: Pending, run: Run) -> None:
     """Ask the approver, and take what it says as whoever else's answer: only a yes to this very call is one."""
     approval, approvals = pending.approval, run.asking
     try:
-        if inspect.iscoroutinefunction(approver) or inspect.iscoroutinefunction(type(approver).__call__):
-            said = approver(approval)
-        else:
-            function, context = partial(approver, approval), contextvars.copy_context()
-            said = await run.supervisor.approver_threads.run(function, context, lambda: None, lambda job: None)
-        answer: Answer = await said if inspect.isawaitable(said) else said
+        answer: Answer = await called(approver, approval, run.supervisor.approver_threads)
         if pending.resolution is None:
             _take(answer, pending, run)
     except KeyboardInterrupt:

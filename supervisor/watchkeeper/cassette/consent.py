@@ -49,7 +49,7 @@ def record_consent(run: Run, taken: Taken) -> None:
             said = {"approval": pending.approval.id, "text": clean(reason), "by": by}
             taken.write(HostDid(**place, do="deny", **said))
 
-    asking.approve, asking.deny, asking.expire = approving, denying, expiring  # type: ignore[method-assign]
+    asking.approve, asking.deny, asking.expire = approving, denying, expiring  # type: ignore[method-assign]  # of this run
 
 
 def play_consent(run: Run, played: Played) -> None:
@@ -78,7 +78,7 @@ def play_consent(run: Run, played: Played) -> None:
         else:
             approve(line.approval, line.hash, line.scope, line.pattern, line.by)
 
-    asking.approve, asking.deny = approving, denying  # type: ignore[method-assign]
+    asking.approve, asking.deny = approving, denying  # type: ignore[method-assign]  # of this run
     played.says = saying
 
 

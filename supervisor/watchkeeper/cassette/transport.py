@@ -259,7 +259,7 @@ def stream_of(pieces: AsyncIterator[bytes], close: Any) -> Any:
 
         async def aclose(self) -> None:
             with anyio.move_on_after(CLOSE_TIMEOUT, shield=True):
-                await pieces.aclose()  # type: ignore[attr-defined]
+                await pieces.aclose()  # type: ignore[attr-defined]  # a generator
                 await close()
 
     return Body()

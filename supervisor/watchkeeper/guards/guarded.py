@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError
+from ..host import is_async
 from ..messages import Event
 from ..wording import Wording
 from .guard import Ask, CallGuard, Decision, Proposal, Refuse
@@ -26,7 +26,7 @@ class Guarded:
 
     def __init__(self, guard: CallGuard | AnswerGuard, limit: TimeLimit, wording: Wording) -> None:
         call, answer = getattr(guard, "call", None), getattr(guard, "answer", None)
-        if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(answer):
+        if is_async(call) or is_async(answer):
             raise ConfigurationError(
                 f"the guard {guard.name} is async, and guards are asked without waiting; make its call a plain function"
             )

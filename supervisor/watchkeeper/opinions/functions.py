@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextvars
-import inspect
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import anyio
 
+from ..host import called
 from ..threads import Threads
 
 
@@ -20,8 +18,4 @@ async def answer_of(function: Callable[[Any], Any], argument: Any, *, seconds: f
     end in time is abandoned and counted as that of a tool is.
     """
     with anyio.fail_after(seconds):
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
-            return await function(argument)
-        context = contextvars.copy_context()
-        said = await threads.run(partial(function, argument), context, lambda: None, lambda job: None)
-        return await said if inspect.isawaitable(said) else said
+        return await called(function, argument, threads)
