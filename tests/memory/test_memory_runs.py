@@ -321,7 +321,8 @@ async def test_the_lines_of_a_summary_are_noted_and_shown_again_when_they_matter
         assert len(of(events, ModelReplied)) == outcome.turns
 
 
-async def test_runs_share_a_store() -> None:
+async def test_runs_share_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("watchkeeper.memory.recollection.SECONDS", 60.0)  # real ones: a busy machine may take them
     with SQLiteStore() as store:
         async with Supervisor(plugged=False, monitor=False) as supervisor:
             runs = [
