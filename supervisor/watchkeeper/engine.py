@@ -1,0 +1,281 @@
+"""The engine port: where runs are submitted, journaled, watched and steered from outside. Protocols and frozen data.
+
+The core knows no engine but this. An engine keeps runs beyond the process that executes them: whoever wants a run done
+*submits* a :class:`RunSpec`; a worker takes a *lease*, one fenced attempt at the run, and appends what happens; anyone
+may get, list, watch and send. ``journal`` holds the engines: in memory, and in SQLite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from .approvals import Scope
+from .errors import WatchkeeperError
+from .guards.rule import Pattern
+from .ladder import GuardMode
+from .log import Gap
+from .messages import Event, Message, Mode, Outcome
+from .states import State
+
+PAGE = 100
+"""Runs of a page of a list, unless it is asked for fewer; never more than ten times as many."""
+
+
+class EngineError(WatchkeeperError):
+    """An engine cannot do what it was asked to; the message names the thing, the place and the remedy."""
+
+
+class Fenced(EngineError):
+    """Another attempt has taken the run over: nothing that this one appends counts any more."""
+
+
+class UnknownRun(EngineError):
+    """There is no run of that id."""
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What is to be run. ``agent`` names an entry point of the group ``watchkeeper.agents`` or an agent of the
+    configuration; whoever executes runs knows what stands behind the name."""
+
+    agent: str
+    task: str
+    limits: dict[str, Any] = {}
+    """Fields of :class:`.Limits` that the run has otherwise than its agent."""
+    labels: dict[str, str] = {}
+    history: tuple[Message, ...] = ()
+    continue_from: str = ""
+    mode: GuardMode | None = None
+    attended: bool | None = None
+    code: str = ""
+    """Version of the agent's code (``continuing.code_of``) with which the run may be executed; empty: the first
+    attempt's. Recovery refuses another one, unless it is told to take any."""
+    by: str = ""
+    """Who has submitted it: the name of a token, or of a host."""
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a run stands, as far as its facts are durable. Times are UTC in seconds since the epoch."""
+
+    run: str
+    spec: RunSpec
+    state: State = "queued"
+    parent: str = ""
+    root: str = ""
+    """The run at the top of its tree; itself, if it has no parent."""
+    attempt: int = 0
+    """How often it was leased; 0 while it waits in the queue."""
+    worker: str = ""
+    submitted: float = 0.0
+    started: float | None = None
+    ended: float | None = None
+    n: int = 0
+    """Number of its last fact."""
+    turn: int = 0
+    calls: int = 0
+    """Calls that have ended."""
+    doing: str = ""
+    """What it does now, in a few words: ``model``, the tools that are at work, or empty."""
+    progress: float | None = None
+    """When it last found something, changed something or said something to the user."""
+    spent: dict[str, float] = {}
+    limits: dict[str, float | None] = {}
+    approvals: int = 0
+    """Calls that wait for a yes or a no."""
+    findings: int = 0
+    outcome: Outcome | None = None
+    """Without its history, which ``watch`` and the end record have."""
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which runs a list has. Newest first; ``before`` is the id of the last run of the page before."""
+
+    states: tuple[State, ...] = ()
+    """Empty: all."""
+    agent: str = ""
+    labels: dict[str, str] = {}
+    parent: str | None = None
+    """Children of that run; None: roots only; empty: all."""
+    worker: str = ""
+    before: str = ""
+    limit: int = PAGE
+
+
+class Page(msgspec.Struct, frozen=True):
+    runs: tuple[RunStatus, ...]
+    more: bool
+    """There are older ones: ask again with ``before``."""
+
+
+# -- what is sent to a run ---------------------------------------------------------------------------------------------
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="do"):
+    """Something that someone outside wants of a run. Durable before it has an effect; taken at most once each."""
+
+    id: str = ""
+    """Given by the sender; a second command of the same id is the same one. Empty: the engine gives one."""
+    by: str = ""
+
+
+class Cancel(Command, frozen=True, kw_only=True, tag="cancel"):
+    reason: str = "cancelled"
+    mode: Mode = "now"
+
+
+class HandOver(Command, frozen=True, kw_only=True, tag="hand_over"):
+    reason: str = "asked"
+    mode: Mode = "after_turn"
+
+
+class Pause(Command, frozen=True, kw_only=True, tag="pause"):
+    reason: str = "paused"
+    seconds: float | None = None
+
+
+class Resume(Command, frozen=True, kw_only=True, tag="resume"):
+    reason: str = ""
+
+
+class Steer(Command, frozen=True, kw_only=True, tag="steer"):
+    text: str
+
+
+class AddBudget(Command, frozen=True, kw_only=True, tag="add_budget"):
+    """Raise limits of a run: ``amounts`` by dimension (``turns``, ``tokens``, ``money``, …), added to what there is."""
+
+    amounts: dict[str, float]
+
+
+class Approve(Command, frozen=True, kw_only=True, tag="approve"):
+    approval: str
+    arguments_hash: str
+    scope: Scope = "once"
+    pattern: dict[str, Pattern] | None = None
+
+
+class Deny(Command, frozen=True, kw_only=True, tag="deny"):
+    approval: str
+    reason: str = ""
+
+
+AnyCommand = Cancel | HandOver | Pause | Resume | Steer | AddBudget | Approve | Deny
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a command."""
+
+    id: str
+    taken: bool
+    """The run has taken it; false: refused, and ``why`` says why (the run has ended, no such approval …)."""
+    why: str = ""
+
+
+# -- the port ----------------------------------------------------------------------------------------------------------
+
+
+class Lease(Protocol):
+    """One fenced attempt at a run and its sub-agents: a run tree never leaves its worker."""
+
+    run: str
+    attempt: int
+    spec: RunSpec
+
+    @property
+    def lost(self) -> bool:
+        """Another attempt has it, or the engine is gone: start nothing that has an effect outside."""
+        ...
+
+    def facts(self, run: str | None = None) -> AsyncIterator[Event]:
+        """The durable facts of the attempts before, of this run or of a sub-agent's, from number 1 on."""
+        ...
+
+    async def children(self) -> Sequence[RunStatus]:
+        """The sub-agents of the attempts before, at any depth, oldest first."""
+        ...
+
+    async def append(self, events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
+        """Make facts of this run or its sub-agents durable: journal entries (see ``journal.keys``), events and what is
+        charged to shared budgets, in one transaction. Numbers go on without gaps; a fact that is there already is not
+        written twice. Returns when it is durable.
+
+        Raises :class:`Fenced`, and nothing else that a sound caller has to expect; a full disk is :class:`EngineError`,
+        and the same facts may be appended again. Legal until the end record (``RunEnded`` of the root), also after a
+        cancel. On cancellation the facts may be durable or not: append them again.
+        """
+        ...
+
+    async def settle(self, command: AnyCommand, answer: Answered) -> None:
+        """Say what became of a command."""
+        ...
+
+    def commands(self) -> AsyncIterator[AnyCommand]:
+        """What is sent to the run, oldest first, those sent before the lease included; ends with the lease."""
+        ...
+
+    async def release(self, *, suspended: bool = False) -> None:
+        """Give the run back. ``suspended``: it is to go on with another attempt (a worker drains); else it has its end
+        record. Releasing twice changes nothing."""
+        ...
+
+
+class SharedLimits(Protocol):
+    """Budgets shared by runs of several workers, granted in slices."""
+
+    async def grant(self, budget: str, amounts: Mapping[str, float]) -> dict[str, float]:
+        """Take up to so much of what is left of each dimension; what was granted, which may be 0. Atomic."""
+        ...
+
+    async def give_back(self, budget: str, amounts: Mapping[str, float]) -> None:
+        """What was granted and not spent."""
+        ...
+
+    async def left(self, budget: str) -> dict[str, float]: ...
+
+
+class Engine(Protocol):
+    """Open it with ``async with``; everything else raises :class:`EngineError` outside of that."""
+
+    limits: SharedLimits
+
+    async def __aenter__(self) -> Engine: ...
+
+    async def __aexit__(self, *exc_info: object) -> bool | None: ...
+
+    async def submit(self, spec: RunSpec, *, run: str = "") -> RunStatus:
+        """Queue a run; durable when it returns. ``run`` is its id and the idempotency key: the same id with an equal
+        spec gives the run that is there; with another spec it is an :class:`EngineError`."""
+        ...
+
+    async def get(self, run: str) -> RunStatus:
+        """Raises :class:`UnknownRun`."""
+        ...
+
+    async def list(self, query: Query) -> Page: ...
+
+    async def cancel(
+        self, run: str, reason: str = "cancelled", mode: Mode = "now", *, by: str = "", id: str = ""
+    ) -> None:
+        """Durable first, hint second: also a run that nobody executes is cancelled. Idempotent; on a run that has ended
+        it changes nothing. Raises :class:`UnknownRun`."""
+        ...
+
+    async def send(self, run: str, command: AnyCommand) -> str:
+        """Durable when it returns; the id of the command. Raises :class:`UnknownRun`."""
+        ...
+
+    async def answered(self, run: str, command: str) -> Answered:
+        """Wait until the command is taken or refused; a command to a run that has ended is refused."""
+        ...
+
+    def watch(self, run: str, after: int = 0) -> AsyncIterator[Event | Gap]:
+        """The durable facts from behind number ``after``: those that are there, then live ones; ends with the run. What
+        retention has deleted comes first as one :class:`.log.Gap`. Raises :class:`UnknownRun`."""
+        ...
+
+    def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        """Runs to execute, as long as ``capacity()`` is above 0: first those whose attempt has died, then the queue in
+        order. One iterator for each worker; leaving it takes no lease back."""
+        ...
