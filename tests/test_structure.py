@@ -28,7 +28,8 @@ LAYERS = tuple(
     for names in (
         "messages errors seams",
         "admission agent allowance answers approvals arguments asking budget compacting context continuing"
-        " current decisions detect engine escapes examiner failures fingerprint fitting goal guards history host jsontext"
+        " current decisions detect engine escapes examiner failures"
+        " fingerprint fitting goal guards history host jsontext"
         " keyed ladder ledger locks log memory model monitor naming occurrences opinions outputs plan planner"
         " plugins price prices profiles provider redaction reports results retry states stopwatch threads"
         " thresholds tools trampoline wording",
