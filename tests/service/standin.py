@@ -3,6 +3,7 @@ MARK is there, which it makes first, and is a good worker from its second start 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -34,10 +35,8 @@ def hold_the_interpreter() -> None:
 
 async def swallow() -> None:
     while True:
-        try:
+        with contextlib.suppress(BaseException):
             await anyio.sleep(3600)
-        except BaseException:  # noqa: S110, PERF203
-            pass
 
 
 async def body(duty: Duty, seams: Seams) -> None:
@@ -47,8 +46,6 @@ async def body(duty: Duty, seams: Seams) -> None:
     duty.heartbeat.bind(seams, duty.obey, lambda: 7, lambda: stuck)
     duty.on_reload = lambda: mark.with_suffix(".reloaded").touch()
     mark.touch()
-    if behaviour == "silent":
-        hold_the_interpreter()
     duty.heartbeat.say(Hello(backend))
     if behaviour == "block":
         hold_the_loop()

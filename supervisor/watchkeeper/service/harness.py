@@ -88,6 +88,7 @@ def work(body: Body, *, backend: Literal["asyncio", "trio"], drain: float) -> in
             await body(duty, seams)
             tasks.cancel_scope.cancel()
 
+    code = 0
     try:
         anyio.run(main, backend=backend)
     except* WatchkeeperError as errors:
@@ -95,8 +96,8 @@ def work(body: Body, *, backend: Literal["asyncio", "trio"], drain: float) -> in
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         heartbeat.say(Bye(problem=str(first)))
-        return FAILED
-    return 0
+        code = FAILED
+    return code
 
 
 def leave(code: int) -> None:
