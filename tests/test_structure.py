@@ -35,7 +35,7 @@ LAYERS = tuple(
         " thresholds tools trampoline wording",
         "actors",
         "run supervisor threadsafe windup",
-        "cassette cli handover journal models service testing",
+        "cassette cli configuration handover journal models observe service testing",
     )
 )
 
