@@ -258,6 +258,13 @@ class Supervisor:
             )
         return run
 
+    def stuck(self) -> list[str]:
+        """Names of the tools whose calls were given up and go on: they swallow their cancel, or hang in a thread where no
+        more threads are to be had. Nothing inside the process ends them."""
+        threads = self._threads
+        hang = [job.frame() or "a thread" for job in threads.abandoned] if threads.exhausted else []
+        return [*self._locks.stuck(), *hang]
+
     # -- a run from start to end -------------------------------------------------------------------------------------
 
     async def _drive(self, run: Run) -> None:

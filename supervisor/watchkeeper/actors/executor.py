@@ -562,6 +562,7 @@ class Executor:
     def _abandoned_thread(self, slot: Slot, job: Job) -> None:
         slot.job = job
         slot.grip = slot.grip or self._grip(slot)
+        slot.grip.in_thread = True
         self._locks.abandon(slot.grip)
         job.on_end = partial(self._locks.release, slot.grip)
 

@@ -28,8 +28,8 @@ BLOCKED = 1.0
 class Heartbeat:
     """Beats from :meth:`start` on, for a loop from :meth:`bind` on, until the process ends.
 
-    ``runs`` and ``stuck`` are asked from the thread; orders other than for a stack are handed to ``obey`` in the loop,
-    those that came before it was bound included.
+    ``runs`` and ``stuck`` are asked in the loop, with each beat; orders other than for a stack are handed to ``obey``
+    there, those that came before it was bound included.
     """
 
     def __init__(self, foreman: socket.socket) -> None:
@@ -43,7 +43,7 @@ class Heartbeat:
         self._stuck: Callable[[], tuple[str, ...]] = lambda: ()
         self._early: list[AnyOrder] = []
         self._asked: float | None = None
-        self._answered: float | None = None
+        self._answer: Beat | None = None
         self._told = 0.0
 
     def fileno(self) -> int:
@@ -107,19 +107,19 @@ class Heartbeat:
         for order in self._early:
             seams.post(lambda order=order: self._obey(order))  # type: ignore[misc]
         self._early.clear()
-        if self._asked is not None and self._answered is None:
+        if self._asked is not None and self._answer is None:
             if now - max(self._asked, self._told) >= BLOCKED:
                 self._told = now
                 self.say(Blocked(now - self._asked, self._frame(seams), self.stack()))
             return
-        if self._asked is not None and self._answered is not None:
-            self.say(Beat(self._runs(), max(0.0, self._answered - self._asked), self._stuck()))
-        self._asked, self._answered = now, None
-        if not seams.post(self._answer):
+        if self._answer is not None:
+            self.say(self._answer)
+        self._asked, self._answer = now, None
+        if not seams.post(lambda: self._say_alive(now)):
             self._seams = self._asked = None
 
-    def _answer(self) -> None:
-        self._answered = time.monotonic()
+    def _say_alive(self, asked: float) -> None:
+        self._answer = Beat(self._runs(), time.monotonic() - asked, self._stuck())
 
     def _frame(self, seams: Seams) -> str:
         return stacks.innermost(seams.thread)
