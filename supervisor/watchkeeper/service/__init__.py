@@ -1,0 +1,1 @@
+"""The service: where its files are, and what runs beside the command line."""
