@@ -16,7 +16,7 @@ import anyio
 from watchkeeper.errors import ConfigurationError
 from watchkeeper.seams import Seams
 from watchkeeper.service.harness import Duty, leave, work
-from watchkeeper.service.wire import Bye, Hello
+from watchkeeper.service.wire import Bye, Hello, Reloaded
 
 backend, behaviour, mark = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 if not behaviour.startswith("always-") and mark.exists():
@@ -44,7 +44,7 @@ async def body(duty: Duty, seams: Seams) -> None:
         raise ConfigurationError("the file is another's")
     stuck = ("c1 (slow)",) if behaviour == "stuck" else ()
     duty.heartbeat.bind(seams, duty.obey, lambda: 7, lambda: stuck)
-    duty.on_reload = lambda: mark.with_suffix(".reloaded").touch()
+    duty.on_reload = lambda: duty.heartbeat.say(Reloaded())
     mark.touch()
     duty.heartbeat.say(Hello(backend))
     if behaviour == "block":

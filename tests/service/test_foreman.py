@@ -85,8 +85,7 @@ async def test_workers_start_in_order_and_end_when_told(tmp_path: Path, backend:
             assert [fields["worker"] for fields in told.of("worker_ready")] == ["a", "b"]
             assert states(foreman) == {"a": "running", "b": "running"}
             foreman.reload()
-            while not all((tmp_path / name).with_suffix(".reloaded").exists() for name in "ab"):
-                await anyio.sleep(0.01)
+            await told.until("worker_reloaded", 2)
             foreman.drain(5)
     assert states(foreman) == {"a": "stopped", "b": "stopped"}
     assert foreman.unstopped == []
@@ -184,7 +183,7 @@ async def test_calls_that_swallow_their_cancel_have_their_worker_replaced(
 
 async def test_too_many_deaths_end_the_foreman_and_the_others(tmp_path: Path, backend: str, told: Told) -> None:
     foreman = made(tmp_path, backend, told, a="good", b="always-refuses")
-    with anyio.fail_after(PATIENCE), pytest.raises(TooManyDeaths, match="worker b: .*the file is another's"):
+    with anyio.fail_after(PATIENCE), pytest.raises(TooManyDeaths, match=r"worker b: .*the file is another's"):
         await foreman.run()
     assert states(foreman) == {"a": "stopped", "b": "failed"}
     assert len(told.of("worker_died")) == 4

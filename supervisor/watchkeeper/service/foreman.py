@@ -87,13 +87,20 @@ class Foreman:
         self._pids: set[int] = set()
         self.unstopped: list[str] = []
         """Workers that did not end in time when they were told to, and were killed."""
-        self.working = False
+        self.over = False
+        """It has ended, and keeps no workers any more."""
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Keep all workers at work; return when :meth:`drain` or :meth:`stop` has ended them.
 
         Ready when each has started once. Raises :class:`TooManyDeaths`, with all workers ended.
         """
+        try:
+            await self._run(task_status)
+        finally:
+            self.over = True
+
+    async def _run(self, task_status: anyio.abc.TaskStatus[None]) -> None:
         escalated: list[str] = []
         async with anyio.create_task_group() as tasks:
             for post in self._posts.values():
@@ -101,9 +108,7 @@ class Foreman:
                     break
                 tasks.start_soon(self._keep, post, escalated, name=f"worker {post.name}")
                 await post.settled.wait()
-            self.working = not escalated
             task_status.started()
-        self.working = False
         if escalated:
             raise TooManyDeaths(escalated[0])
 

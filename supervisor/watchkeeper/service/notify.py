@@ -6,6 +6,9 @@ import os
 import socket
 from collections.abc import Mapping
 
+WAIT = 0.5
+"""Seconds that a message may wait for room; a sign of life waits for none, for there is another soon."""
+
 
 class Notifier:
     """Sends datagrams to ``$NOTIFY_SOCKET``. The protocol is that of sd_notify(3)."""
@@ -28,14 +31,14 @@ class Notifier:
         self._send(f"STOPPING=1\nSTATUS={status}")
 
     def alive(self) -> None:
-        self._send("WATCHDOG=1")
+        self._send("WATCHDOG=1", wait=0.0)
 
-    def _send(self, text: str) -> None:
+    def _send(self, text: str, wait: float = WAIT) -> None:
         if not self._address.startswith(("/", "@")):
             return
         address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-            sender.setblocking(False)
+            sender.settimeout(wait)
             try:
                 sender.sendto(text.encode(), address)
             except OSError:  # nobody listens, or not fast enough: the work goes on

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +27,20 @@ from ..configuration import Configuration, ConfigurationProblems
 from ..engine import Engine, EngineError, Query
 from ..errors import ConfigurationError
 from ..reports import report
+from ..states import State
 from . import health, leftovers, stacks
 from .assignment import Assignment, Given
 from .control import Report, WorkerStatus
 from .foreman import Foreman, TooManyDeaths
 from .notify import Notifier
 from .places import Folder
+from .restarts import Restarts
 from .sockets import bound, described
+from .tokens import TokenStore
 
 LOOK = 2.0
 """Seconds that the journal has to answer before it counts as not ready."""
+OPEN: tuple[State, ...] = ("running", "pausing", "paused", "cancelling", "ending")
 SETTLED, ESCALATED = 0, 1
 """Exit codes: it was told to end, and has; workers died too often."""
 
@@ -44,11 +48,24 @@ SETTLED, ESCALATED = 0, 1
 class ControlProcess:
     """One service of one state folder; also what its API asks about it (:class:`.control.Control`).
 
+    ``engine`` and ``argv`` (the command of a worker by its name) are SQLite's in the folder and our own unless given.
     Raises :class:`ConfigurationError` from :meth:`run` if it cannot begin: another service has the folder, or an
     address is taken.
     """
 
-    def __init__(self, given: Given, configuration: Configuration, folder: Folder) -> None:
+    def __init__(
+        self,
+        given: Given,
+        configuration: Configuration,
+        folder: Folder,
+        *,
+        engine: Engine | None = None,
+        argv: Callable[[str], Sequence[str]] | None = None,
+        restarts: Restarts | None = None,
+    ) -> None:
+        self._restarts = restarts
+        self._given_engine = engine
+        self._argv = argv or self._own_argv
         self._given = given
         self._configuration = configuration
         self._folder = folder
@@ -64,10 +81,10 @@ class ControlProcess:
             stack.enter_context(_owned(self._folder))
             listening = [stack.enter_context(bound(place, self._folder.api_socket)) for place in settings.bind]
             adopts = leftovers.adopt()
-            async with _opened(self._folder) as engine:
+            async with self._given_engine or _engine(self._folder) as engine:
                 self._engine = engine
                 names = await self._names(engine, settings.workers)
-                self._foreman = Foreman(self._argv, names, grace=settings.grace, adopts=adopts)
+                self._foreman = Foreman(self._argv, names, grace=settings.grace, restarts=self._restarts, adopts=adopts)
                 return await self._serve(engine, self._foreman, listening)
 
     async def _serve(self, engine: Engine, foreman: Foreman, listening: Sequence[Any]) -> int:
@@ -193,7 +210,7 @@ class ControlProcess:
 
     # -- workers -------------------------------------------------------------------------------------------------------
 
-    def _argv(self, name: str) -> list[str]:
+    def _own_argv(self, name: str) -> list[str]:
         settings = self._configuration.service
         assignment = Assignment(
             name=name,
@@ -206,7 +223,7 @@ class ControlProcess:
         return [sys.executable, "-m", "watchkeeper.service.worker", msgspec.json.encode(assignment).decode()]
 
     async def _names(self, engine: Engine, count: int) -> list[str]:
-        """The workers to start: those that are configured, and those before them whose files have runs to go on with."""
+        """The workers to start: those that are configured, and those of earlier times with runs to go on with."""
         names = [f"w{number}" for number in range(1, count + 1)]
         for path in sorted(self._folder.workers.glob("*.db")):
             if path.stem not in names:
@@ -217,7 +234,24 @@ class ControlProcess:
         return names
 
 
-OPEN = ("running", "paused", "cancelling", "ending")
+def _engine(folder: Folder) -> Engine:
+    """The journal in its role of control: it executes nothing."""
+    from ..journal import SqliteEngine
+
+    return SqliteEngine(folder.path)
+
+
+def _tokens(engine: Engine) -> TokenStore | None:
+    return engine if hasattr(engine, "add_token") else None  # type: ignore[return-value]
+
+
+def _extras() -> dict[str, Any]:
+    """The page and the metrics, as far as they are installed."""
+    found: dict[str, Any] = {}
+    page = Path(__file__).with_name("page")
+    if (page / "index.html").is_file():
+        found["page"] = page
+    return found
 
 
 @contextlib.contextmanager

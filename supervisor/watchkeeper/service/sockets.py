@@ -1,4 +1,4 @@
-"""Where the service listens: Unix sockets for their owner alone, and TCP addresses; bound before anything is started."""
+"""Where the service listens: Unix sockets for their owner alone, and TCP addresses."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ def bound(place: str, default: Path) -> socket.socket:
         return _unix(Path(place.removeprefix("unix:") or default).absolute())
     host, _, port = place.rpartition(":")
     try:
+        if int(port) > 65535:
+            raise ValueError("a port is at most 65535")
         found = socket.create_server(
             (host.strip("[]"), int(port)),
             family=socket.AF_INET6 if host.startswith("[") else socket.AF_INET,
             backlog=BACKLOG,
         )
-    except (OSError, ValueError, OverflowError) as error:
+    except (OSError, ValueError) as error:
         told = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
         raise ConfigurationError(f"{place}: cannot listen there: {told}; name another address (--bind)") from error
     return found

@@ -52,9 +52,10 @@ def _threads(first: int | None) -> Iterator[str]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     here = threading.get_ident()
     for ident in sorted(frames, key=lambda one: (one != first, one)):
-        if ident != here:
-            role = " (event loop)" if ident == first else ""
-            yield f"thread {names.get(ident, ident)}{role}\n{_lines(frames[ident])}"
+        if ident == here != first:
+            continue
+        role = " (event loop)" if ident == first else ""
+        yield f"thread {names.get(ident, ident)}{role}\n{_lines(frames[ident])}"
 
 
 def _lines(frame: FrameType) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from .control import Standing
@@ -33,10 +33,11 @@ class Vitals:
     """What the trouble is, for a person; empty without one."""
     stuck: tuple[str, ...] = ()
     _heard: float = 0.0
-    _trouble: float | None = None
+    _troubled: bool = False
+    _named: float | None = None
+    """Since when its trouble, or its lateness, is known."""
     _stuck_since: float | None = None
     _end_by: float | None = None
-    _named: bool = field(default=False)
 
     def __post_init__(self) -> None:
         self._heard = self.since = self.began
@@ -54,7 +55,7 @@ class Vitals:
                 self.runs = runs
                 self._note_stuck(stuck, now)
                 # Without a loop it is at its start or its end, which have limits of their own.
-                if self._trouble is not None and (lag is not None or self.ending):
+                if self._troubled and (lag is not None or self.ending):
                     self._recover(now)
             case Blocked(seconds=seconds, frame=frame):
                 self._fall("blocked", f"its event loop has not answered for {seconds:.1f} s; {frame} holds it", now)
@@ -65,30 +66,28 @@ class Vitals:
         """It has been told to end, and may take so long for its runs, and its grace for itself."""
         by = now + seconds + self.grace
         self._end_by = by if self._end_by is None else min(self._end_by, by)
-        self._named = False
+        if not self._troubled:
+            self._named = None
         self._enter("draining" if seconds else "stopping", now)
 
     def act(self, now: float) -> Act | None:
-        """What is to be done now, once each; it takes the time into account."""
-        if self.state == "starting" and now - self.began >= START:
-            return self._worse(f"it has not started within {START:g} s")
+        """What is to be done now, each once. Whoever is named is killed a grace later, unless it has recovered."""
+        if self.state == "starting" and now >= self.began + START:
+            self.why = f"it has not started within {START:g} s"
+            return "kill"
         if self._end_by is not None and now >= self._end_by:
-            # Named when its time is over, killed a grace later.
-            overdue = "it was told to end and has not" + (
-                f"; given up and still at work: {self._calls()}" * bool(self.stuck)
-            )
-            return self._worse(overdue) if now >= self._end_by + self.grace else self._name(overdue)
-        if self._trouble is None and self.state != "starting" and now - self._heard >= SILENT:
+            return self._name(f"it was told to end and has not{f'; {self._still()}' if self.stuck else ''}", now)
+        if not self._troubled and self.state != "starting" and now >= self._heard + SILENT:
             self._fall("silent", f"nothing was heard of it for {now - self._heard:.1f} s", now)
-        if self._trouble is not None:
-            return self._worse(self.why) if now - self._trouble >= self.grace else self._name(self.why)
-        if self._stuck_since is not None and now - self._stuck_since >= self.grace and not self.ending:
-            self.why = f"given up and still at work: {self._calls()}"
+        if self._troubled:
+            return self._name(self.why, now)
+        if self._stuck_since is not None and now >= self._stuck_since + self.grace and not self.ending:
+            self.why = self._still()
             return "recycle"
         return None
 
-    def _calls(self) -> str:
-        return ", ".join(self.stuck)
+    def _still(self) -> str:
+        return f"given up and still at work: {', '.join(self.stuck)}"
 
     def _note_stuck(self, stuck: tuple[str, ...], now: float) -> None:
         self.stuck = stuck
@@ -98,15 +97,12 @@ class Vitals:
             self._stuck_since = now
 
     def _fall(self, state: Standing, why: str, now: float) -> None:
-        if self._trouble is None:
-            self._trouble = now
-            self._named = False
-        self.why = why
+        self._troubled, self.why = True, why
         if not self.ending:
             self._enter(state, now)
 
     def _recover(self, now: float) -> None:
-        self._trouble, self._named, self.why = None, False, ""
+        self._troubled, self._named, self.why = False, None, ""
         if not self.ending:
             self._enter("running", now)
 
@@ -114,11 +110,9 @@ class Vitals:
         if self.state != state:
             self.state, self.since = state, now
 
-    def _name(self, why: str) -> Act | None:
+    def _name(self, why: str, now: float) -> Act | None:
         self.why = why
-        named, self._named = self._named, True
-        return None if named else "name"
-
-    def _worse(self, why: str) -> Act:
-        self.why = why
-        return "kill"
+        if self._named is None:
+            self._named = now
+            return "name"
+        return "kill" if now >= self._named + self.grace else None
