@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -27,7 +28,7 @@ from ..engine import Engine
 from . import about, approvals, cancels, commands, runs
 from .access import COOKIE, LARGEST_BODY, Door
 from .control import Control
-from .desk import Desk, Exposition, rights
+from .desk import Desk, Exposition, desk_of, rights
 from .gate import Gate
 from .problems import plugin
 from .sessions import Sessions
@@ -68,11 +69,10 @@ class Service:
             page=page,
             exposition=exposition,
         )
-        self.app = application(self.desk)
 
     def door(self, door: Door) -> Gate:
         """The application as it is reached at one listening address."""
-        return Gate(self.app, door, self.desk.keyring, self.desk.sessions)
+        return Gate(application(self.desk.page), door, self.desk)
 
     async def __aenter__(self) -> Service:
         self._group = await anyio.create_task_group().__aenter__()
@@ -89,11 +89,12 @@ class Service:
         self.desk.streams.close()
 
 
-def application(desk: Desk) -> Litestar:
-    """Without the gate, which says who asks: without it nobody may do anything."""
+@functools.cache
+def application(page: Path | None) -> Litestar:
+    """Without the gate, which says who asks and of which service: without it nobody may do anything."""
     return Litestar(
-        route_handlers=[*ROUTES, *_page(desk.page)],
-        dependencies={"desk": Provide(lambda: desk, sync_to_thread=False)},
+        route_handlers=[*ROUTES, *_page(page)],
+        dependencies={"desk": Provide(desk_of, sync_to_thread=False)},
         guards=[rights],
         plugins=[plugin()],
         openapi_config=OpenAPIConfig(

@@ -1,4 +1,4 @@
-"""Errors as they are told over HTTP: problem details (RFC 9457). What nobody expected is logged here and told as 500."""
+"""Errors as they are told over HTTP: problem details (RFC 9457). What nobody expected is logged and told as 500."""
 
 from __future__ import annotations
 
