@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from litestar import Litestar, get
+from litestar import Litestar, Router, get
 from litestar.di import Provide
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -79,10 +79,11 @@ class Service:
         self._group.start_soon(self.desk.board.run)
         return self
 
-    async def __aexit__(self, *exc_info: Any) -> bool | None:
+    async def __aexit__(self, *exc_info: Any) -> None:
         self.close()
         self._group.cancel_scope.cancel()
-        return await self._group.__aexit__(*exc_info)
+        # What ended the body goes on as it is, and not in a group of one.
+        await self._group.__aexit__(None, None, None)
 
     def close(self) -> None:
         """End all streams and all waits, now."""
@@ -100,8 +101,8 @@ def application(page: Path | None) -> Litestar:
         openapi_config=OpenAPIConfig(
             title="watchkeeper",
             version=version("watchkeeper"),
-            path="/",
-            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+            openapi_router=Router(path="/openapi.json", route_handlers=[], opt={"right": "read"}),
+            render_plugins=[JsonRenderPlugin(path="/")],
             components=Components(
                 security_schemes={
                     "token": SecurityScheme(type="http", scheme="bearer"),

@@ -97,8 +97,11 @@ def author(request: Request[Any, Any, Any], said: str = "") -> str:
     return (said or unquote(request.headers.get("watchkeeper-by", ""), errors="replace"))[:LONGEST_NAME]
 
 
-def rights(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """The guard of all routes: each names in ``opt`` the scope that it needs; one that names none needs ``admin``."""
+async def rights(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """The guard of all routes: each names in ``opt`` the scope that it needs; one that names none needs ``admin``.
+
+    It waits for nothing: the framework would give a plain function a thread.
+    """
     right: Right | None = handler.opt.get("right", "admin")
     found: Principal = cast("dict[str, Any]", connection.scope).get("principal", NOBODY)
     if right is not None and not found.may(right):

@@ -112,7 +112,8 @@ def _remove_if_dead(path: Path) -> None:
 
 def _tcp(bind: Bind) -> socket.socket:
     family = socket.AF_INET6 if ":" in bind.host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # Said in full: asyncio switches Nagle's algorithm off only where the protocol is named.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
