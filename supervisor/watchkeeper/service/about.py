@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Request, Response, delete, get, post
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody
 from litestar.types import ASGIApp
 
 from ..messages import FORMAT, mended
@@ -16,8 +17,9 @@ from ..profiles import PROFILES
 from .access import COOKIE
 from .board import Board, Stats
 from .control import Report, WorkerStatus
-from .desk import Desk, asking
+from .desk import TheDesk, asking
 from .problems import Problem
+from .runs import Run
 from .sessions import cookie
 from .streams import FORMS, SSE, EventStream, Form
 
@@ -52,14 +54,14 @@ class SessionReply(msgspec.Struct, frozen=True):
 
 
 @get("/livez", opt={"right": None}, tags=["service"], responses={503: ResponseSpec(Report, description="Not well.")})
-async def live(request: Request[Any, Any, Any], desk: Desk) -> Response[Report]:
+async def live(request: Request[Any, Any, Any], desk: TheDesk) -> Response[Report]:
     """Whether the service does its work; if not, it is to be started again."""
     report = Report.of() if desk.control is None else await desk.control.live()
     return _told(request, report)
 
 
 @get("/readyz", opt={"right": None}, tags=["service"], responses={503: ResponseSpec(Report, description="Not ready.")})
-async def ready(request: Request[Any, Any, Any], desk: Desk) -> Response[Report]:
+async def ready(request: Request[Any, Any, Any], desk: TheDesk) -> Response[Report]:
     """Whether a run that is submitted now would be executed."""
     report = Report.of() if desk.control is None else await desk.control.ready()
     return _told(request, report)
@@ -78,7 +80,7 @@ async def version() -> Version:
 
 
 @get("/metrics", opt={"right": "read"}, tags=["service"], media_type="text/plain")
-async def metrics(desk: Desk) -> Response[bytes]:
+async def metrics(desk: TheDesk) -> Response[bytes]:
     """For Prometheus."""
     if desk.exposition is None:
         raise Problem(404, "this service has no metrics: the extra server is not whole", "no-metrics")
@@ -93,7 +95,7 @@ async def policies() -> dict[str, Any]:
 
 
 @get("/v1/workers", opt={"right": "read"}, tags=["service"])
-async def workers(request: Request[Any, Any, Any], desk: Desk) -> Workers:
+async def workers(request: Request[Any, Any, Any], desk: TheDesk) -> Workers:
     """The worker processes. Where one stands in trouble (``stack``) is for the scope ``admin``."""
     found: Sequence[WorkerStatus] = () if desk.control is None else desk.control.workers()
     if not asking(request).may("admin"):
@@ -102,7 +104,7 @@ async def workers(request: Request[Any, Any, Any], desk: Desk) -> Workers:
 
 
 @get("/v1/workers/{worker:str}/stack", opt={"right": "admin"}, tags=["service"], media_type="text/plain")
-async def stack(desk: Desk, worker: str) -> str:
+async def stack(desk: TheDesk, worker: Run) -> str:
     """Where a worker stands right now."""
     try:
         if desk.control is not None:
@@ -113,7 +115,7 @@ async def stack(desk: Desk, worker: str) -> str:
 
 
 @get("/v1/stats", opt={"right": "read"}, tags=["service"])
-async def stats(desk: Desk) -> ServiceStats:
+async def stats(desk: TheDesk) -> ServiceStats:
     """Counts of runs, the newest and all live ones, and of streams."""
     return ServiceStats(await desk.board.look(), desk.streams.open, desk.streams.cut)
 
@@ -125,7 +127,7 @@ async def stats(desk: Desk) -> ServiceStats:
     media_type=SSE,
     responses={200: ResponseSpec(str, description="Statuses of runs as they change.", media_type=SSE)},
 )
-async def events(desk: Desk) -> ASGIApp:
+async def events(desk: TheDesk) -> ASGIApp:
     """How all runs stand and whenever one changes, at most twice a second each. It begins with all of them anew each
     time, so there is nothing to resume."""
     if desk.streams.full:
@@ -152,7 +154,7 @@ def encoded(value: Any) -> bytes:
 
 
 @post("/v1/session", opt={"right": None}, tags=["session"], status_code=200)
-async def begin(request: Request[Any, Any, Any], desk: Desk, data: SessionBody) -> Response[SessionReply]:
+async def begin(request: Request[Any, Any, Any], desk: TheDesk, data: JSONBody[SessionBody]) -> Response[SessionReply]:
     """Exchange a token for a cookie, for browsers."""
     found = desk.sessions.begin(data.token)
     if found is None:
@@ -170,7 +172,7 @@ async def session(request: Request[Any, Any, Any]) -> SessionReply:
 
 
 @delete("/v1/session", opt={"right": "read"}, tags=["session"], status_code=204)
-async def end(request: Request[Any, Any, Any], desk: Desk) -> Response[None]:
+async def end(request: Request[Any, Any, Any], desk: TheDesk) -> Response[None]:
     """End the session of this cookie."""
     desk.sessions.end(request.cookies.get(COOKIE, ""))
     header = cookie("", secure=request.scope["scheme"] == "https")

@@ -146,9 +146,7 @@ def _foreign(head: Head, door: Door) -> Refusal | None:
     if head.origin:
         scheme, _, host = head.origin[0].partition("://")
         ours = scheme in ("http", "https") and (
-            _bare(host, scheme) == _bare(head.host[0], head.scheme)
-            if door.local
-            else _bare(host, scheme) in door.hosts
+            _bare(host, scheme) == _bare(head.host[0], head.scheme) if door.local else _bare(host, scheme) in door.hosts
         )
         if not ours:
             return Refusal(403, "the request comes from a page of another origin")

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from litestar import Litestar, get
+from litestar import Litestar, Router, get
 from litestar.di import Provide
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -27,7 +28,7 @@ from ..engine import Engine
 from . import about, approvals, cancels, commands, runs
 from .access import COOKIE, LARGEST_BODY, Door
 from .control import Control
-from .desk import Desk, Exposition, rights
+from .desk import Desk, Exposition, desk_of, rights
 from .gate import Gate
 from .problems import plugin
 from .sessions import Sessions
@@ -68,39 +69,40 @@ class Service:
             page=page,
             exposition=exposition,
         )
-        self.app = application(self.desk)
 
     def door(self, door: Door) -> Gate:
         """The application as it is reached at one listening address."""
-        return Gate(self.app, door, self.desk.keyring, self.desk.sessions)
+        return Gate(application(self.desk.page), door, self.desk)
 
     async def __aenter__(self) -> Service:
         self._group = await anyio.create_task_group().__aenter__()
         self._group.start_soon(self.desk.board.run)
         return self
 
-    async def __aexit__(self, *exc_info: Any) -> bool | None:
+    async def __aexit__(self, *exc_info: Any) -> None:
         self.close()
         self._group.cancel_scope.cancel()
-        return await self._group.__aexit__(*exc_info)
+        # What ended the body goes on as it is, and not in a group of one.
+        await self._group.__aexit__(None, None, None)
 
     def close(self) -> None:
         """End all streams and all waits, now."""
         self.desk.streams.close()
 
 
-def application(desk: Desk) -> Litestar:
-    """Without the gate, which says who asks: without it nobody may do anything."""
+@functools.cache
+def application(page: Path | None) -> Litestar:
+    """Without the gate, which says who asks and of which service: without it nobody may do anything."""
     return Litestar(
-        route_handlers=[*ROUTES, *_page(desk.page)],
-        dependencies={"desk": Provide(lambda: desk, sync_to_thread=False)},
+        route_handlers=[*ROUTES, *_page(page)],
+        dependencies={"desk": Provide(desk_of, sync_to_thread=False)},
         guards=[rights],
         plugins=[plugin()],
         openapi_config=OpenAPIConfig(
             title="watchkeeper",
             version=version("watchkeeper"),
-            path="/",
-            render_plugins=[JsonRenderPlugin(path="/openapi.json")],
+            openapi_router=Router(path="/openapi.json", route_handlers=[], opt={"right": "read"}),
+            render_plugins=[JsonRenderPlugin(path="/")],
             components=Components(
                 security_schemes={
                     "token": SecurityScheme(type="http", scheme="bearer"),

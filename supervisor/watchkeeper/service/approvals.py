@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from litestar import Request, Response, get, post
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import Parameter
+from litestar.params import JSONBody, PathParameter, QueryParameter
 
 from ..approvals import Scope
 from ..engine import PAGE, Answered, AnyCommand, Approve, Deny, Query, UnknownRun
 from .board import LIVE
 from .commands import Reason, Sent, sent
-from .desk import Desk
+from .desk import TheDesk
 from .inbox import Waiting
 from .problems import Problem
 
@@ -40,7 +40,7 @@ class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @get("/v1/approvals", opt={"right": "read"}, tags=["approvals"])
-async def inbox(desk: Desk) -> Inbox:
+async def inbox(desk: TheDesk) -> Inbox:
     """Calls of all runs that wait for a yes or a no."""
     found: list[Waiting] = []
     before = ""
@@ -71,10 +71,10 @@ async def inbox(desk: Desk) -> Inbox:
 )
 async def decide(
     request: Request[Any, Any, Any],
-    desk: Desk,
-    approval: Annotated[str, Parameter(max_length=200)],
-    data: Decision,
-    wait: Annotated[float, Parameter(ge=0, le=60, description="Seconds to wait for the run.")] = 10.0,
+    desk: TheDesk,
+    approval: Annotated[str, PathParameter(max_length=200)],
+    data: JSONBody[Decision],
+    wait: Annotated[float, QueryParameter(ge=0, le=60, description="Seconds to wait for the run.")] = 10.0,
 ) -> Response[Answered | Sent]:
     """Say yes or no to one call, once."""
     command: AnyCommand
@@ -83,9 +83,7 @@ async def decide(
     elif len(data.arguments_hash) != 64:
         raise Problem(400, "arguments_hash: a yes names the SHA-256 of the arguments that it is for", "invalid")
     else:
-        command = Approve(
-            approval=approval, arguments_hash=data.arguments_hash, scope=data.scope, pattern=data.pattern
-        )
+        command = Approve(approval=approval, arguments_hash=data.arguments_hash, scope=data.scope, pattern=data.pattern)
     reply = await sent(request, desk, data.run, command, wait)
     if isinstance(reply.content, Answered) and not reply.content.taken:
         raise Problem(409, reply.content.why or "it is decided already", "refused")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import aclosing
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import anyio
 import msgspec
 from litestar import Request, Response, post
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody
 
 from ..engine import PAGE, Query, RunStatus, UnknownRun
 from ..log import Gap
@@ -17,7 +17,8 @@ from ..messages import Mode, Status
 from ..states import State
 from .board import LIVE
 from .commands import Reason
-from .desk import Desk, author, key_of
+from .desk import Desk, TheDesk, author, key_of
+from .facts import watched
 from .problems import Problem
 from .proof import Ended, InFlight, Proof
 from .runs import TREE, Run, Wait
@@ -102,7 +103,7 @@ class StoppedAll(msgspec.Struct, frozen=True):
     },
 )
 async def cancel(
-    request: Request[Any, Any, Any], desk: Desk, run: Run, data: CancelBody | None = None, wait: Wait = 0.0
+    request: Request[Any, Any, Any], desk: TheDesk, run: Run, data: JSONBody[CancelBody | None] = None, wait: Wait = 0.0
 ) -> Response[Cancelled | RunStatus]:
     """Cancel a run and its sub-agents. Idempotent: a run that has ended is left as it is."""
     body = data or CancelBody()
@@ -129,9 +130,8 @@ async def cancel(
 
 
 async def _follow(desk: Desk, run: str, proof: Proof) -> None:
-    watched = cast(Any, desk.engine.watch(run))
-    async with aclosing(watched):
-        async for fact in watched:
+    async with watched(desk.engine, run) as facts:
+        async for fact in facts:
             if not isinstance(fact, Gap):
                 proof.observe(fact)
 
@@ -149,7 +149,7 @@ async def _below(desk: Desk, run: str) -> list[str]:
 
 
 @post("/v1/runs/cancel", opt={"right": "run"}, tags=["control"], status_code=200)
-async def cancel_many(request: Request[Any, Any, Any], desk: Desk, data: BulkBody) -> Bulk:
+async def cancel_many(request: Request[Any, Any, Any], desk: TheDesk, data: JSONBody[BulkBody]) -> Bulk:
     """Cancel all live runs that fit a filter; with ``dry_run`` only say which these are."""
     chosen = data.filter
     if not (chosen.states or chosen.agent or chosen.labels):
@@ -162,7 +162,9 @@ async def cancel_many(request: Request[Any, Any, Any], desk: Desk, data: BulkBod
 
 
 @post("/v1/stop-all", opt={"right": "run"}, tags=["control"], status_code=200)
-async def stop_all(request: Request[Any, Any, Any], desk: Desk, data: StopBody | None = None) -> StoppedAll:
+async def stop_all(
+    request: Request[Any, Any, Any], desk: TheDesk, data: JSONBody[StopBody | None] = None
+) -> StoppedAll:
     """Cancel every run there is at this moment, queued ones too; with ``dry_run`` only say which these are."""
     body = data or StopBody()
     found = await _roots(desk, Query(states=LIVE))

@@ -7,16 +7,21 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Request, Response, get, post
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody
 
-from ..engine import AddBudget, Answered, AnyCommand, HandOver, Pause, Resume, Steer
+from ..engine import AddBudget, Answered, AnyCommand, EngineError, HandOver, Pause, Resume, Steer, UnknownRun
 from ..messages import Mode
-from .desk import Desk, author, key_of
+from .desk import Desk, TheDesk, author, key_of
 from .problems import Problem
 from .runs import Run, Wait
 
 Reason = Annotated[str, msgspec.Meta(max_length=500)]
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
 Amount = Annotated[float, msgspec.Meta(gt=0, le=1e15)]
+
+
+SOON = 0.05
+"""Seconds in which an engine says what it knows."""
 
 
 class PauseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +73,7 @@ async def sent(
 
 @post("/v1/runs/{run:str}/pause", opt={"right": "run"}, tags=["control"], responses=REPLIES)
 async def pause(
-    request: Request[Any, Any, Any], desk: Desk, run: Run, data: PauseBody | None = None, wait: Wait = 0.0
+    request: Request[Any, Any, Any], desk: TheDesk, run: Run, data: JSONBody[PauseBody | None] = None, wait: Wait = 0.0
 ) -> Response[Answered | Sent]:
     """Hold it before its next model request."""
     body = data or PauseBody()
@@ -77,7 +82,7 @@ async def pause(
 
 @post("/v1/runs/{run:str}/resume", opt={"right": "run"}, tags=["control"], responses=REPLIES)
 async def resume(
-    request: Request[Any, Any, Any], desk: Desk, run: Run, data: ResumeBody | None = None, wait: Wait = 0.0
+    request: Request[Any, Any, Any], desk: TheDesk, run: Run, data: JSONBody[ResumeBody | None] = None, wait: Wait = 0.0
 ) -> Response[Answered | Sent]:
     """End a pause, also one that the watchdog has made."""
     return await sent(request, desk, run, Resume(reason=(data or ResumeBody()).reason), wait)
@@ -85,7 +90,7 @@ async def resume(
 
 @post("/v1/runs/{run:str}/steer", opt={"right": "run"}, tags=["control"], responses=REPLIES)
 async def steer(
-    request: Request[Any, Any, Any], desk: Desk, run: Run, data: SteerBody, wait: Wait = 0.0
+    request: Request[Any, Any, Any], desk: TheDesk, run: Run, data: JSONBody[SteerBody], wait: Wait = 0.0
 ) -> Response[Answered | Sent]:
     """Give it a message of the user."""
     return await sent(request, desk, run, Steer(text=data.text), wait)
@@ -93,7 +98,7 @@ async def steer(
 
 @post("/v1/runs/{run:str}/budget", opt={"right": "run"}, tags=["control"], responses=REPLIES)
 async def budget(
-    request: Request[Any, Any, Any], desk: Desk, run: Run, data: BudgetBody, wait: Wait = 0.0
+    request: Request[Any, Any, Any], desk: TheDesk, run: Run, data: JSONBody[BudgetBody], wait: Wait = 0.0
 ) -> Response[Answered | Sent]:
     """Raise its limits."""
     return await sent(request, desk, run, AddBudget(amounts=data.amounts), wait)
@@ -101,7 +106,11 @@ async def budget(
 
 @post("/v1/runs/{run:str}/hand-over", opt={"right": "run"}, tags=["control"], responses=REPLIES)
 async def hand_over(
-    request: Request[Any, Any, Any], desk: Desk, run: Run, data: HandOverBody | None = None, wait: Wait = 0.0
+    request: Request[Any, Any, Any],
+    desk: TheDesk,
+    run: Run,
+    data: JSONBody[HandOverBody | None] = None,
+    wait: Wait = 0.0,
 ) -> Response[Answered | Sent]:
     """End it at a person's desk."""
     body = data or HandOverBody()
@@ -109,10 +118,15 @@ async def hand_over(
 
 
 @get("/v1/runs/{run:str}/commands/{command:str}", opt={"right": "read"}, tags=["control"])
-async def answered(desk: Desk, run: Run, command: Run, wait: Wait = 0.0) -> Answered:
+async def answered(desk: TheDesk, run: Run, command: Run, wait: Wait = 0.0) -> Answered:
     """What became of a command; 404 as long as nobody has taken or refused it."""
     await desk.status(run)
-    found = await desk.answered(run, command, max(wait, 0.05))
+    try:
+        found = await desk.answered(run, command, max(wait, SOON))
+    except UnknownRun:
+        raise
+    except EngineError as error:
+        raise Problem(404, str(error), "unknown-command") from error
     if found is None:
         raise Problem(404, f"nobody has answered the command {command[:64]!r} of the run {run} yet", "not-answered")
     return found

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Any, cast
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -14,16 +13,24 @@ from ..messages import Event, Unknown, encode_event
 from .streams import Form
 
 
-async def facts(
-    engine: Engine, run: str, after: int, upto: int | None, form: Form
-) -> AsyncGenerator[bytes, None]:
+@asynccontextmanager
+async def watched(engine: Engine, run: str, after: int = 0) -> AsyncIterator[AsyncIterator[Event | Gap]]:
+    """``Engine.watch``, closed in the task that reads it, where it is a generator."""
+    found = engine.watch(run, after)
+    try:
+        yield found
+    finally:
+        if isinstance(found, AsyncGenerator):
+            await found.aclose()
+
+
+async def facts(engine: Engine, run: str, after: int, upto: int | None, form: Form) -> AsyncGenerator[bytes, None]:
     """Each fact from behind ``after`` with its number as id, up to number ``upto`` or to the end of the run; what is no
     longer there as one ``gap``; then ``end`` with the number of the last one. Raises what ``Engine.watch`` raises."""
     last = after
     if upto is None or last < upto:
-        watched = cast(Any, engine.watch(run, after))
-        async with aclosing(watched):
-            async for fact in watched:
+        async with watched(engine, run, after) as found:
+            async for fact in found:
                 if isinstance(fact, Gap):
                     last = fact.last
                     yield form.event("gap", b'{"first":%d,"last":%d}' % (fact.first, fact.last), last)

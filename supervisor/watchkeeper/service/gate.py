@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from .access import Door, Head, Refusal, admit
-from .sessions import Sessions
-from .tokens import Keyring
+from .desk import Desk
 
 MEDIA_TYPE = b"application/problem+json"
 POLICY = (
@@ -30,13 +29,15 @@ UNCACHED = (b"cache-control", b"no-store")
 
 
 class Gate:
-    """One listening address of an application. Lifespan events pass; a web socket is turned away."""
+    """One listening address of an application, which finds in the scope who asks and what it works with.
 
-    def __init__(self, app: Any, door: Door, keyring: Keyring, sessions: Sessions) -> None:
+    Lifespan events pass; a web socket is turned away.
+    """
+
+    def __init__(self, app: Any, door: Door, desk: Desk) -> None:
         self._app = app
         self._door = door
-        self._keyring = keyring
-        self._sessions = sessions
+        self._desk = desk
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -54,12 +55,12 @@ class Gate:
             await send(message)
 
         found = admit(
-            head_of(scope), self._door, token=self._keyring.principal, session=self._sessions.principal
+            head_of(scope), self._door, token=self._desk.keyring.principal, session=self._desk.sessions.principal
         )
         if isinstance(found, Refusal):
             await _refuse(found, guarded)
             return
-        await self._app({**scope, "principal": found}, receive, guarded)
+        await self._app({**scope, "principal": found, "desk": self._desk}, receive, guarded)
 
 
 def head_of(scope: Any) -> Head:

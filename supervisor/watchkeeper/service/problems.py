@@ -1,4 +1,4 @@
-"""Errors as they are told over HTTP: problem details (RFC 9457). What nobody expected is logged here and told as 500."""
+"""Errors as they are told over HTTP: problem details (RFC 9457). What nobody expected is logged and told as 500."""
 
 from __future__ import annotations
 
@@ -67,6 +67,10 @@ def _of_unknown_run(error: UnknownRun) -> Problem:
     return Problem(404, str(error), "unknown-run")
 
 
+def _of_depth(error: RecursionError) -> Problem:
+    return Problem(400, "the body is nested too deeply", "invalid")
+
+
 def _of_anything(error: Exception) -> Problem:
     log.error("a request has failed", exc_info=error)
     return Problem(500, "the service has failed at this request; its log says how")
@@ -79,6 +83,7 @@ def plugin() -> ProblemDetailsPlugin:
                 HTTPException: _of_http,
                 UnknownRun: _of_unknown_run,
                 EngineError: _of_engine,
+                RecursionError: _of_depth,
                 Exception: _of_anything,
             }
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import aclosing
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar
 
 import anyio
 
 from ..engine import Engine, RunStatus
 from ..log import Gap
 from ..messages import Event
+from .facts import watched
 
 
 class Fold(Protocol):
@@ -52,9 +52,7 @@ class Reading(Generic[F]):
             self._kept.popitem(last=False)
         async with read.lock:
             if read.n < status.n:
-                # Both engines give generators; the port promises an iterator, which is all that a caller needs.
-                facts = cast(Any, self._engine.watch(status.run, read.n))
-                async with aclosing(facts):
+                async with watched(self._engine, status.run, read.n) as facts:
                     async for fact in facts:
                         if isinstance(fact, Gap):
                             read.n = fact.last

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from typing import Annotated, Any, cast
 from urllib.parse import unquote
 
 import msgspec
 from litestar import Request, Response, get, post
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import Parameter
+from litestar.params import JSONBody, PathParameter, QueryParameter
 from litestar.types import ASGIApp
 
 from ..engine import PAGE, EngineError, Page, Query, RunSpec, RunStatus, UnknownRun
+from ..journal.checks import LONGEST_NAME, check_spec
 from ..messages import Outcome, RunEnded
 from ..states import State
-from .desk import Desk, author, key_of
-from .facts import facts
+from .desk import Desk, TheDesk, author, key_of
+from .facts import facts, watched
 from .problems import Problem
 from .streams import FORMS, NDJSON, SSE, EventStream
 from .timeline import Timeline
@@ -24,10 +24,10 @@ from .timeline import Timeline
 TREE = 1_000
 """Runs of a tree that are told of."""
 
-Run = Annotated[str, Parameter(description="The run's id.", max_length=64)]
+Run = Annotated[str, PathParameter(description="The run's id.", max_length=LONGEST_NAME)]
 Wait = Annotated[
     float,
-    Parameter(query="wait", ge=0, le=60, description="Seconds to wait for what is asked for; 0: not at all."),
+    QueryParameter(name="wait", ge=0, le=60, description="Seconds to wait for what is asked for; 0: not at all."),
 ]
 
 
@@ -39,12 +39,14 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 @post("/v1/runs", opt={"right": "run"}, tags=["runs"], responses={422: ResponseSpec(None, description="other spec")})
-async def submit(request: Request[Any, Any, Any], desk: Desk, data: RunSpec) -> Response[RunStatus]:
+async def submit(request: Request[Any, Any, Any], desk: TheDesk, data: JSONBody[RunSpec]) -> Response[RunStatus]:
     """Queue a run. With a header ``Idempotency-Key`` the same request again gives the run that is there."""
     if desk.control is not None and not desk.control.admitting:
         raise Problem(503, "the service drains and takes no new runs; ask again later", "draining", retry_after="5")
-    if not 0 < len(data.agent) <= 200:
-        raise Problem(400, "agent: a name of 1 to 200 characters is needed", "invalid")
+    try:
+        check_spec(data)
+    except EngineError as error:
+        raise Problem(400, str(error), "invalid") from error
     spec = msgspec.structs.replace(data, by=author(request, data.by))
     run = key_of(request)
     try:
@@ -65,24 +67,29 @@ async def _is_another(desk: Desk, run: str, spec: RunSpec) -> bool:
 
 @get("/v1/runs", opt={"right": "read"}, tags=["runs"])
 async def listed(
-    desk: Desk,
+    desk: TheDesk,
     states: Annotated[
-        list[State] | None, Parameter(query="state", description="Runs in one of these states.")
+        list[State] | None, QueryParameter(name="state", description="Runs in one of these states.")
     ] = None,
-    agent: Annotated[str, Parameter(max_length=200)] = "",
+    agent: Annotated[str, QueryParameter(max_length=200)] = "",
     label: Annotated[
         list[str] | None,
-        Parameter(description="Runs with all of these labels, each `key:value`; a colon in a key as %3A."),
+        QueryParameter(description="Runs with all of these labels, each `key:value`; a colon in a key as %3A."),
     ] = None,
     parent: Annotated[
         str | None,
-        Parameter(description="Children of that run; empty: all runs; without it: those that have no parent."),
+        QueryParameter(description="Children of that run; empty: all runs; without it: those that have no parent."),
     ] = None,
-    worker: Annotated[str, Parameter(max_length=200)] = "",
-    before: Annotated[str, Parameter(max_length=64, description="The last run of the page before.")] = "",
-    limit: Annotated[int, Parameter(ge=1, le=10 * PAGE)] = PAGE,
+    worker: Annotated[str, QueryParameter(max_length=200)] = "",
+    before: Annotated[str, QueryParameter(max_length=64, description="The last run of the page before.")] = "",
+    limit: Annotated[int, QueryParameter(ge=1, le=10 * PAGE)] = PAGE,
 ) -> Page:
     """Runs, newest first."""
+    if before:
+        try:
+            await desk.engine.get(before)
+        except UnknownRun as error:
+            raise Problem(400, f"before: {error}", "invalid") from error
     return await desk.engine.list(
         Query(
             states=tuple(states or ()),
@@ -107,13 +114,13 @@ def labels_of(texts: list[str]) -> dict[str, str]:
 
 
 @get("/v1/runs/{run:str}", opt={"right": "read"}, tags=["runs"])
-async def got(desk: Desk, run: Run) -> RunStatus:
+async def got(desk: TheDesk, run: Run) -> RunStatus:
     """How a run stands."""
     return await desk.status(run)
 
 
 @get("/v1/runs/{run:str}/tree", opt={"right": "read"}, tags=["runs"])
-async def tree(desk: Desk, run: Run) -> Tree:
+async def tree(desk: TheDesk, run: Run) -> Tree:
     """A run and its sub-agents at any depth, at most 1,000 in all."""
     top = await desk.status(run)
     below: dict[str, list[RunStatus]] = {}
@@ -132,26 +139,26 @@ async def tree(desk: Desk, run: Run) -> Tree:
 
 
 @get("/v1/runs/{run:str}/result", opt={"right": "read"}, tags=["runs"])
-async def result(desk: Desk, run: Run, wait: Wait = 0.0) -> Outcome:
+async def result(desk: TheDesk, run: Run, wait: Wait = 0.0) -> Outcome:
     """The outcome, with the conversation; 404 until the run has ended, or ``wait`` seconds are over."""
     status = await desk.status(run)
     if status.outcome is None and wait:
         with desk.streams.until_closing(wait):
-            async for _ in desk.engine.watch(run, status.n):
-                pass
+            async with watched(desk.engine, run, status.n) as found:
+                async for _ in found:
+                    pass
         status = await desk.status(run)
     if status.outcome is None:
         raise Problem(404, f"the run {run} is {status.state}: it has no result yet", "not-ended")
-    watched = cast(Any, desk.engine.watch(run, max(status.n - 1, 0)))
-    async with aclosing(watched):
-        async for fact in watched:
+    async with watched(desk.engine, run, max(status.n - 1, 0)) as found:
+        async for fact in found:
             if isinstance(fact, RunEnded):
                 return fact.outcome
     return status.outcome
 
 
 @get("/v1/runs/{run:str}/timeline", opt={"right": "read"}, tags=["runs"])
-async def timeline(desk: Desk, run: Run) -> Timeline:
+async def timeline(desk: TheDesk, run: Run) -> Timeline:
     """What happened when: bars for the model, the tools and the watchdog, and the curve of what was spent."""
     course = await desk.courses.of(await desk.status(run))
     return course.timeline(desk.clock())
@@ -166,10 +173,10 @@ async def timeline(desk: Desk, run: Run) -> Timeline:
 )
 async def events(
     request: Request[Any, Any, Any],
-    desk: Desk,
+    desk: TheDesk,
     run: Run,
-    after: Annotated[int, Parameter(ge=0, le=2**53, description="Facts from behind this number.")] = 0,
-    follow: Annotated[bool, Parameter(description="Stay until the run has ended.")] = True,
+    after: Annotated[int, QueryParameter(ge=0, le=2**53, description="Facts from behind this number.")] = 0,
+    follow: Annotated[bool, QueryParameter(description="Stay until the run has ended.")] = True,
 ) -> ASGIApp:
     """The facts of a run: those that are there, then, with ``follow``, live ones until it ends."""
     status = await desk.status(run)
@@ -186,7 +193,7 @@ async def events(
         after = int(last)
         if status.state == "ended" and after == status.n:
             # What tells a browser to ask no more.
-            return cast(ASGIApp, Response(None, status_code=204).to_asgi_response(None, request))
+            return cast("ASGIApp", Response(None, status_code=204).to_asgi_response(None, request))
     if desk.streams.full:
         raise Problem(503, "too many streams are open; close some", "streams", retry_after="5")
     upto = None if follow else status.n

@@ -132,13 +132,11 @@ class Streams:
 
 
 class EventStream:
-    """A response of events. ``source`` gives chunks, written in ``form``; it is left when the reader goes, is cut, or the
-    service closes. A reader that was cut may find one last event ``cut`` when it reads on.
+    """A response of events. ``source`` gives chunks, written in ``form``; it is left when the reader goes, is cut, or
+    the service closes. A reader that was cut may find one last event ``cut`` when it reads on.
     """
 
-    def __init__(
-        self, streams: Streams, form: Form, source: AsyncGenerator[bytes, None]
-    ) -> None:
+    def __init__(self, streams: Streams, form: Form, source: AsyncGenerator[bytes, None]) -> None:
         self._streams = streams
         self._form = form
         self._source = source
@@ -203,4 +201,3 @@ async def _leave(receive: Any, scope: anyio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
-

@@ -47,8 +47,8 @@ TEXT = 160
 
 
 class Bar(msgspec.Struct, rename={"began": "from", "ended": "to"}):
-    """From ``from`` to ``to`` in seconds on the run's clock; ``to`` is null as long as it goes on, and equal to ``from``
-    for what took no time.
+    """From ``from`` to ``to`` in seconds on the run's clock; ``to`` is null as long as it goes on, and equal to
+    ``from`` for what took no time.
 
     ``kind``: for calls how they ended, ``running``, or ``waiting`` for an approval; for the model ``reply``, ``failed``
     or ``running``; for the watchdog ``finding``, ``nudge``, ``block``, ``pause``, ``stop``, and ``user`` and ``cancel``
@@ -102,19 +102,19 @@ class Course:
         self._over = False
         self._fold: dict[type[Event], Callable[[Any], None]] = {
             ModelRequested: self._model_requested,
-            ModelReplied: lambda event: self._end("model", "", event.t, "reply"),
-            ModelRetried: lambda event: self._end("model", "", event.t, "failed"),
-            ModelFailed: lambda event: self._end("model", "", event.t, "failed"),
+            ModelReplied: lambda event: self._close("model", "", event.t, "reply"),
+            ModelRetried: lambda event: self._close("model", "", event.t, "failed"),
+            ModelFailed: lambda event: self._close("model", "", event.t, "failed"),
             CallStarted: self._call_started,
             CallEnded: self._call_ended,
             ApprovalRequested: self._approval_requested,
-            ApprovalResolved: lambda event: self._end("tools", f"approval {event.call_id}", event.t, event.how),
+            ApprovalResolved: lambda event: self._close("tools", f"approval {event.call_id}", event.t, event.how),
             FindingMade: lambda event: self._mark(event, event.finding.pattern, "finding"),
             Nudged: lambda event: self._mark(event, event.text, "nudge"),
             Reminded: lambda event: self._mark(event, event.text, "nudge"),
             Blocked: lambda event: self._mark(event, event.by, "block"),
             Paused: lambda event: self._begin("watchdog", "pause", event, event.reason, "pause"),
-            Resumed: lambda event: self._end("watchdog", "pause", event.t, "pause"),
+            Resumed: lambda event: self._close("watchdog", "pause", event.t, "pause"),
             Stopped: lambda event: self._mark(event, event.verdict.finding.pattern, "stop"),
             Overrun: lambda event: self._mark(event, f"overrun of {event.dimension}", "stop"),
             UserMessage: lambda event: self._mark(event, event.text, "user"),
@@ -136,9 +136,7 @@ class Course:
         """As it is at that time (UTC, seconds since the epoch)."""
         since = 0.0 if self._over or not self._at else max(at - self._at, 0.0)
         return Timeline(
-            tuple(
-                Lane(name, tuple(bars), self._made[name] - len(bars)) for name, bars in self._lanes.items()
-            ),
+            tuple(Lane(name, tuple(bars), self._made[name] - len(bars)) for name, bars in self._lanes.items()),
             tuple(self._spend),
             self._t + since,
         )
@@ -189,6 +187,9 @@ class Course:
         bar.ended = max(t, bar.began)
         bar.kind = kind
         return True
+
+    def _close(self, lane: LaneName, key: str, t: float, kind: str) -> None:
+        self._end(lane, key, t, kind)
 
     def _mark(self, event: Event, label: str, kind: str) -> None:
         key = f"mark {event.n}"
