@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from .narrator import Style
+if TYPE_CHECKING:
+    from .narrator import Style
 
-Cell = tuple[str, Style]
+Cell = tuple[str, "Style"]
 
 
 def print_rows(heads: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:

@@ -13,8 +13,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 import anyio.to_thread
 from cyclopts import Parameter
 
-from ..log import Gap
-from ..messages import Event, RunEnded, encode_event
+from ..messages import Event, Gap, RunEnded, encode_event
 from .counting import Counted
 from .exits import COMPLETED, FAILED, CommandError, complain
 from .finding import Sources, through

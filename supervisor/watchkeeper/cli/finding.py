@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -71,7 +72,7 @@ class Sources:
         return found[:most]
 
     async def find(self, given: str) -> Listed:
-        """The one run that is meant by an id, by the beginning of one, or by ``@last``. Raises :class:`CommandError`."""
+        """The one run that an id means, or the beginning of one, or ``@last``. Raises :class:`CommandError`."""
         if given == LAST:
             await self.open_dead(most=1)
             newest = await self.runs(Query(limit=1), 1)
@@ -131,7 +132,8 @@ async def listed(source: Source, query: Query, most: int) -> list[Listed]:
 def _ambiguous(given: str, runs: list[Listed]) -> str:
     short = shortened(one.run for one in runs)
     named = ", ".join(
-        f"{identifier(short[one.run])} ({one.state}, {one_line(one.status.spec.agent, 30)})" for one in runs[:CANDIDATES]
+        f"{identifier(short[one.run])} ({one.state}, {one_line(one.status.spec.agent, 30)})"
+        for one in runs[:CANDIDATES]
     )
     more = f" and {count(len(runs) - CANDIDATES, 'other')}" if len(runs) > CANDIDATES else ""
     return f"{one_line(given, 80)} may be any of {named}{more}: give more of the id"
@@ -151,17 +153,17 @@ async def all_sources(environ: Mapping[str, str] | None = None) -> AsyncIterator
         found = Sources()
         url = environ.get(URL, "").strip()
         if url:
-            await found.open(url, lambda: _service(stack, url, url, environ.get(TOKEN) or None))
+            await found.open(url, partial(_service, stack, url, url, environ.get(TOKEN) or None))
         elif places.service.api_socket.exists():
             address = f"unix:{places.service.api_socket}"
-            await found.open(SERVICE, lambda: _service(stack, SERVICE, address, None))
+            await found.open(SERVICE, partial(_service, stack, SERVICE, address, None))
         dead = 0
         for folder in places.foregrounds():
             if is_held(folder.lock()):
-                await found.open(f"{FOREGROUND} {folder.name}", lambda folder=folder: _foreground(stack, folder, True))
+                await found.open(f"{FOREGROUND} {folder.name}", partial(_foreground, stack, folder, True))
             elif dead < DEAD:
                 dead += 1
-                found.later(folder.name, lambda folder=folder: _foreground(stack, folder, False))
+                found.later(folder.name, partial(_foreground, stack, folder, False))
         yield found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import anyio
 from cyclopts import Parameter
@@ -24,7 +24,7 @@ from .listed import Listed
 from .objects import print_object, print_objects
 from .printable import arguments, duration, exact, identifier, one_line
 from .prompting import may
-from .sending import TIMEOUT, sent, whoever
+from .sending import sent, whoever
 
 HEADS = ("APPROVAL", "RUN", "AGENT", "LEFT", "TOOL", "WHY", "ARGUMENTS")
 LEAST_HASH = 8

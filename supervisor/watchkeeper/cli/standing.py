@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ..engine import RunStatus
 from .columns import Cell
 from .ids import shortened
 from .listed import Listed
-from .narrator import Style
 from .printable import count, first_line, identifier, one_line
+
+if TYPE_CHECKING:
+    from .narrator import Style
 
 HEADS = ("RUN", "STATE", "AGENT", "DOING", "TURN", "CALLS", "TOKENS", "SPENT", "PROGRESS", "AGE", "TASK")
 STYLES: dict[str, Style] = {

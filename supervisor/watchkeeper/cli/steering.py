@@ -110,6 +110,6 @@ def _send(run: str, command: AnyCommand, done: str, timeout: float, json: bool) 
         raise CommandError(f"--timeout {timeout:g}: it is more than 0 seconds")
 
     async def body(sources: Sources) -> int:
-        return await sent(await sources.find(run), command, done, timeout=timeout, json=json)
+        return await sent(await sources.find(run), command, done, patience=timeout, json=json)
 
     return through(body)

@@ -6,16 +6,17 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from .narrator import Style
 from .view import STYLES
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from .narrator import Style
+
 WIDTH = 132
 """Columns where the output is no terminal and has no width of its own."""
 
-Row = Sequence[tuple[str, Style]]
+Row = Sequence[tuple[str, "Style"]]
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Row], *, widest: int = 0) -> None:
