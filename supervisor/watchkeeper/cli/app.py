@@ -54,7 +54,7 @@ COMMANDS = (
         "replay",
         "replay",
         RECORDS,
-        "Judge them: what would have been nudged, blocked and stopped, and when.",
+        "Judge them: what would have been nudged, blocked, stopped, and when.",
         OF_RECORDINGS,
     ),
     ("stats", "stats", RECORDS, "Say what they did: calls, repeats, failures, what each rule saw.", OF_RECORDINGS),
@@ -94,22 +94,19 @@ def application() -> App:
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    _add(app, COMMANDS)
+    lists = {name: Group(name, sort_key=place) for place, name in enumerate((RUNS, RECORDS, OTHERS))}
+    _add(app, COMMANDS, lists)
     for name, list_of_help, purpose, commands in GROUPS:
-        group = App(name=name, help=purpose, group=_group(list_of_help))
-        _add(group, commands)
+        group = App(name=name, help=purpose, group=lists[list_of_help])
+        _add(group, commands, {})
         app.command(group)
     return app
 
 
-def _add(app: App, commands: Iterable[tuple[str, str, str, str, str]]) -> None:
+def _add(app: App, commands: Iterable[tuple[str, str, str, str, str]], lists: dict[str, Group]) -> None:
     for name, module, list_of_help, purpose, epilogue in commands:
         path = f"watchkeeper.cli.{module}:{name}"
-        app.command(path, name=name, help=purpose, help_epilogue=epilogue, group=_group(list_of_help))
-
-
-def _group(name: str) -> Group | None:
-    return Group(name, sort_key=(RUNS, RECORDS, OTHERS).index(name)) if name else None
+        app.command(path, name=name, help=purpose, help_epilogue=epilogue, group=lists.get(list_of_help))
 
 
 def start(arguments: list[str]) -> int:

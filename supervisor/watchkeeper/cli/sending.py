@@ -17,15 +17,15 @@ TIMEOUT = 5.0
 
 
 async def sent(one: Listed, command: AnyCommand, done: str, *, patience: float = TIMEOUT, json: bool = False) -> int:
-    """Send it to the run at the top of the tree, which takes commands for all of it; the exit code. ``done`` is what
-    the run does once it has taken it."""
+    """Send it to the run, and wait so long for what becomes of it; the exit code. ``done`` is what the run does once it
+    has taken it."""
     if one.ended or one.died:
         why = f"has ended ({one.state})" if one.ended else "has died with its process"
         raise CommandError(f"run {identifier(one.run)} {why}: it takes no command any more", FAILED)
     answer = None
-    id = await one.source.engine.send(one.root, command)
+    id = await one.source.engine.send(one.run, command)
     with anyio.move_on_after(patience):
-        answer = await one.source.engine.answered(one.root, id)
+        answer = await one.source.engine.answered(one.run, id)
     if json:
         print_object({"command": id, "run": one.run} | ({} if answer is None else _plain(answer)))
     if answer is None:
