@@ -32,6 +32,8 @@ DEAD = 100
 """Foreground folders without a living process that are looked into: the newest."""
 CANDIDATES = 8
 """Runs that are named where it is not clear which is meant."""
+BACKEND = "asyncio"
+"""The event loop that commands run on; it is loaded already, and the other is not."""
 PATIENCE = 15.0
 """Seconds that an engine gets to answer a question."""
 
@@ -179,7 +181,7 @@ async def _foreground(stack: contextlib.AsyncExitStack, folder: Folder, alive: b
     return Source(FOREGROUND, await stack.enter_async_context(SqliteEngine(folder.path)), alive)
 
 
-def through(body: Callable[[Sources], Awaitable[int]], backend: str = "asyncio") -> int:
+def through(body: Callable[[Sources], Awaitable[int]]) -> int:
     """Run the body of a command with all that can be reached; its exit code. What an engine cannot do is told as a
     :class:`CommandError`, once all engines are closed."""
 
@@ -194,7 +196,7 @@ def through(body: Callable[[Sources], Awaitable[int]], backend: str = "asyncio")
             except EngineError as error:
                 return CommandError(str(error), UNREACHABLE if sources.lost else 1)
 
-    ended = anyio.run(main, backend=backend)
+    ended = anyio.run(main, backend=BACKEND)
     if isinstance(ended, CommandError):
         raise ended
     return ended
