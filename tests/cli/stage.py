@@ -69,7 +69,7 @@ class Stage:
         self.stubborn = False
         """A cancel is taken, and nothing ends."""
         self.sources: list[Source] = []
-        self.lost: dict[str, str] = {}
+        self.lost: dict[str, Exception] = {}
         self._leases: dict[str, Lease] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         monkeypatch.setattr(finding, "BACKEND", backend)

@@ -11,6 +11,7 @@ from stage import Stage
 from watchkeeper.cli import main
 from watchkeeper.cli.columns import plain
 from watchkeeper.cli.listed import FOREGROUND, Source
+from watchkeeper.service.client import Refused, Unreachable
 from watchkeeper.testing import BACKENDS
 
 
@@ -115,7 +116,7 @@ def test_what_died_with_its_process_is_said_to_have_died(stage: Stage, capsys: p
 
 
 def test_a_service_that_is_lost_is_said_beside_what_there_is(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    stage.lost = {"service": "the service does not answer at api.sock: start it with watchkeeper serve"}
+    stage.lost = {"service": Unreachable("the service does not answer: start it with watchkeeper serve")}
     stage.set(two_runs)
     assert main(["ps"]) == 69
     shown = capsys.readouterr()
@@ -205,7 +206,16 @@ def test_ids(stage: Stage, given: str, capsys: pytest.CaptureFixture[str]) -> No
 def test_an_unknown_run_while_the_service_is_lost_is_no_wrong_usage(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stage.lost = {"service": "the service does not answer"}
+    stage.lost = {"service": Unreachable("the service does not answer")}
     stage.set(two_runs)
     assert main(["show", "nothing"]) == 69
     assert "does not answer" in capsys.readouterr().err
+
+
+def test_a_token_without_the_scope_is_refused_and_not_unreachable(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.lost = {"http://there": Refused("the token has not the scope read", 403, "scope")}
+    stage.set(two_runs)
+    assert main(["ps"]) == 1
+    assert "has not the scope" in capsys.readouterr().err

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..engine import EngineError, Query, UnknownRun
-from .exits import UNREACHABLE, USAGE, CommandError, complain
+from ..errors import ConfigurationError
+from .exits import CONFIGURATION, FAILED, UNREACHABLE, USAGE, CommandError, complain
 from .ids import meant, shortened
 from .listed import FOREGROUND, SERVICE, Listed, Source
 from .printable import count, identifier, one_line
@@ -43,7 +44,7 @@ class Sources:
 
     def __init__(self) -> None:
         self.opened: list[Source] = []
-        self.lost: dict[str, str] = {}
+        self.lost: dict[str, Exception] = {}
         self._closed: dict[str, Callable[[], Awaitable[Source]]] = {}
 
     def later(self, name: str, opened: Callable[[], Awaitable[Source]]) -> None:
@@ -54,7 +55,7 @@ class Sources:
         try:
             self.opened.append(await opened())
         except EngineError as error:
-            self.lost[where] = str(error)
+            self.lost[where] = error
 
     async def open_dead(self, beginning: str = "", most: int = DEAD) -> None:
         """Open the newest of those that are not open yet, and whose names begin so."""
@@ -68,8 +69,10 @@ class Sources:
             try:
                 with anyio.fail_after(PATIENCE):
                     found += await listed(source, query, most)
-            except (EngineError, TimeoutError) as error:
-                self.lost[source.where] = str(error) or f"the {source.where} does not answer within {PATIENCE:g} s"
+            except EngineError as error:
+                self.lost[source.where] = error
+            except TimeoutError:
+                self.lost[source.where] = TimeoutError(f"{source.where}: no answer within {PATIENCE:g} s")
         found.sort(key=lambda one: (one.status.submitted, one.run), reverse=True)
         return found[:most]
 
@@ -102,17 +105,24 @@ class Sources:
 
     def complain(self) -> int:
         """Say what cannot be reached; the exit code for that."""
-        for told in self.lost.values():
-            complain(one_line(told, 400))
+        for error in self.lost.values():
+            complain(one_line(str(error), 400))
         return self._code(0)
 
     def _unknown(self, told: str) -> CommandError:
-        why = f", and not all can be reached: {'; '.join(self.lost.values())}" if self.lost else ""
+        why = f", and not all can be reached: {one_line('; '.join(map(str, self.lost.values())), 400)}" if self.lost else ""
         return CommandError(f"{told}{why} (watchkeeper ps -a lists those that there are)", self._code(USAGE))
 
     def _code(self, otherwise: int) -> int:
-        """69 where a service is lost; what a dead process has left behind is no reason to fail."""
-        return UNREACHABLE if any(not where.startswith(FOREGROUND) for where in self.lost) else otherwise
+        """69 where a service does not answer, 1 where it refuses; what a dead process has left behind is no reason."""
+        lost = [error for where, error in self.lost.items() if not where.startswith(FOREGROUND)]
+        return max(map(code_of, lost), default=otherwise)
+
+
+def code_of(error: Exception) -> int:
+    from ..service.client import Refused
+
+    return FAILED if isinstance(error, Refused) else UNREACHABLE
 
 
 async def listed(source: Source, query: Query, most: int) -> list[Listed]:
@@ -155,10 +165,10 @@ async def all_sources(environ: Mapping[str, str] | None = None) -> AsyncIterator
         found = Sources()
         url = environ.get(URL, "").strip()
         if url:
-            await found.open(url, partial(_service, stack, url, url, environ.get(TOKEN) or None))
+            await found.open(url, partial(_service, stack, url, url, environ.get(TOKEN, "")))
         elif places.service.api_socket.exists():
             address = f"unix:{places.service.api_socket}"
-            await found.open(SERVICE, partial(_service, stack, SERVICE, address, None))
+            await found.open(SERVICE, partial(_service, stack, SERVICE, address, ""))
         dead = 0
         for folder in places.foregrounds():
             if is_held(folder.lock()):
@@ -169,10 +179,14 @@ async def all_sources(environ: Mapping[str, str] | None = None) -> AsyncIterator
         yield found
 
 
-async def _service(stack: contextlib.AsyncExitStack, where: str, address: str, token: str | None) -> Source:
+async def _service(stack: contextlib.AsyncExitStack, where: str, address: str, token: str) -> Source:
     from ..service.client import HttpEngine
 
-    return Source(where, await stack.enter_async_context(HttpEngine(address, token=token)))
+    try:
+        engine = HttpEngine(address, token=token)
+    except ConfigurationError as error:
+        raise CommandError(f"{URL}: {error}", CONFIGURATION) from error
+    return Source(where, await stack.enter_async_context(engine))
 
 
 async def _foreground(stack: contextlib.AsyncExitStack, folder: Folder, alive: bool) -> Source:
@@ -194,7 +208,7 @@ def through(body: Callable[[Sources], Awaitable[int]]) -> int:
             except UnknownRun as error:
                 return CommandError(f"{error} (it was there a moment ago)")
             except EngineError as error:
-                return CommandError(str(error), UNREACHABLE if sources.lost else 1)
+                return CommandError(str(error), code_of(error))
 
     ended = anyio.run(main, backend=BACKEND)
     if isinstance(ended, CommandError):

@@ -42,7 +42,7 @@ async def watch_list(sources: Sources, wanted: Selection, limit: int, *, json: b
             while True:
                 sources.lost.clear()
                 runs = await wanted.of(sources, limit)
-                drawn = picture(runs, list(sources.lost.values()), time.time(), console.height)
+                drawn = picture(runs, list(map(str, sources.lost.values())), time.time(), console.height)
                 await anyio.to_thread.run_sync(lambda drawn=drawn: live.update(drawn, refresh=True))  # type: ignore[misc]
                 await anyio.sleep(EVERY)
     return COMPLETED
