@@ -78,7 +78,7 @@ class Stage:
         """What the next command finds."""
 
         @contextlib.asynccontextmanager
-        async def found() -> AsyncIterator[Sources]:
+        async def found(*, foreground: bool) -> AsyncIterator[Sources]:
             self.engine = MemoryEngine()
             async with self.engine, anyio.create_task_group() as self._tasks:
                 self._given_out = aiter(self.engine.leases(lambda: 1))

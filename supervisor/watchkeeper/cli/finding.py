@@ -110,7 +110,11 @@ class Sources:
         return self._code(0)
 
     def _unknown(self, told: str) -> CommandError:
-        why = f", and not all can be reached: {one_line('; '.join(map(str, self.lost.values())), 400)}" if self.lost else ""
+        why = (
+            f", and not all can be reached: {one_line('; '.join(map(str, self.lost.values())), 400)}"
+            if self.lost
+            else ""
+        )
         return CommandError(f"{told}{why} (watchkeeper ps -a lists those that there are)", self._code(USAGE))
 
     def _code(self, otherwise: int) -> int:
@@ -152,9 +156,9 @@ def _ambiguous(given: str, runs: list[Listed]) -> str:
 
 
 @contextlib.asynccontextmanager
-async def all_sources(environ: Mapping[str, str] | None = None) -> AsyncIterator[Sources]:
+async def all_sources(environ: Mapping[str, str] | None = None, *, foreground: bool = True) -> AsyncIterator[Sources]:
     """Open the engines: the service that ``WATCHKEEPER_URL`` names, else this machine's if there is one, and each
-    foreground run whose process lives. Those of dead ones are opened later, if they are asked for."""
+    run in the ``foreground`` whose process lives. Those of dead ones are opened later, if they are asked for."""
     import os
 
     from ..service.places import Places, is_held
@@ -170,7 +174,7 @@ async def all_sources(environ: Mapping[str, str] | None = None) -> AsyncIterator
             address = f"unix:{places.service.api_socket}"
             await found.open(SERVICE, partial(_service, stack, SERVICE, address, ""))
         dead = 0
-        for folder in places.foregrounds():
+        for folder in places.foregrounds() if foreground else ():
             if is_held(folder.lock()):
                 await found.open(f"{FOREGROUND} {folder.name}", partial(_foreground, stack, folder, True))
             elif dead < DEAD:
@@ -195,12 +199,12 @@ async def _foreground(stack: contextlib.AsyncExitStack, folder: Folder, alive: b
     return Source(FOREGROUND, await stack.enter_async_context(SqliteEngine(folder.path)), alive)
 
 
-def through(body: Callable[[Sources], Awaitable[int]]) -> int:
+def through(body: Callable[[Sources], Awaitable[int]], *, foreground: bool = True) -> int:
     """Run the body of a command with all that can be reached; its exit code. What an engine cannot do is told as a
     :class:`CommandError`, once all engines are closed."""
 
     async def main() -> int | CommandError:
-        async with all_sources() as sources:
+        async with all_sources(foreground=foreground) as sources:
             try:
                 return await body(sources)
             except CommandError as error:
