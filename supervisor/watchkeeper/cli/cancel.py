@@ -24,7 +24,7 @@ from .printable import count, identifier, one_line
 from .prompting import may
 from .proof import Evidence, Proof, told
 from .ps import Selection
-from .standing import HEADS, rows
+from .standing import HEADS, SPARE, rows
 from .view import view_on
 
 TIMEOUT = {"after_turn": 180.0, "now": 30.0, "kill": 30.0}
@@ -195,7 +195,7 @@ def _print_dry(runs: Sequence[Listed], json: bool) -> int:
     if json:
         print_objects(one.plain() for one in runs)
     elif runs:
-        print_rows(HEADS, list(rows(runs, time.time())))
+        print_rows(HEADS, list(rows(runs, time.time())), SPARE)
         complain(f"{count(len(runs), 'run')} would be cancelled")
     else:
         complain("no run would be cancelled")

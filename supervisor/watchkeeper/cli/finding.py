@@ -110,11 +110,8 @@ class Sources:
         return self._code(0)
 
     def _unknown(self, told: str) -> CommandError:
-        why = (
-            f", and not all can be reached: {one_line('; '.join(map(str, self.lost.values())), 400)}"
-            if self.lost
-            else ""
-        )
+        lost = one_line("; ".join(map(str, self.lost.values())), 400)
+        why = f", and not all can be reached: {lost}" if lost else ""
         return CommandError(f"{told}{why} (watchkeeper ps -a lists those that there are)", self._code(USAGE))
 
     def _code(self, otherwise: int) -> int:

@@ -53,9 +53,7 @@ def steer(
     run: Run,
     text: Annotated[
         str,
-        Parameter(
-            allow_leading_hyphen=True, help="What it reads before its next turn; - takes it from standard input."
-        ),
+        Parameter(allow_leading_hyphen=True, help="What it reads before its next turn; - takes it from the input."),
     ],
     /,
     *,
