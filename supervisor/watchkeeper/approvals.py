@@ -7,7 +7,7 @@ counts twice.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
@@ -18,12 +18,12 @@ from .guards.grants import Grant, Grants, exact_rule, pattern_rule
 from .guards.guard import Ask
 from .guards.rule import Compiled, Pattern
 from .messages import ApprovalRequested, ApprovalResolved, How
+from .messages import Scope as Scope
 from .tools import Tool
 
 if TYPE_CHECKING:
     from .admission import Slot
 
-Scope = Literal["once", "run", "always"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 REMEMBERED = 256
 """Answered approvals that are known as such."""

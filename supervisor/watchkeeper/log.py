@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 
 from .messages import Event
+from .messages import Gap as Gap
 from .redaction import NOTHING_SECRET, Redaction, texts_of
 from .seams import Seams
 
@@ -42,17 +43,6 @@ class Fold(Protocol):
 
     @property
     def folds(self) -> Mapping[type[Event], Callable[[Any], None]]: ...
-
-
-class Gap:
-    """What a slow viewer gets instead of the facts ``first`` to ``last``, which are no longer there."""
-
-    def __init__(self, first: int, last: int) -> None:
-        self.first = first
-        self.last = last
-
-    def __repr__(self) -> str:
-        return f"<Gap {self.first}-{self.last}>"
 
 
 class Reader:

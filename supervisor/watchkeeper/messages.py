@@ -35,6 +35,11 @@ How = Literal["once", "run", "always", "denied", "timed_out", "cancelled"]
 """What became of a call that needed approval. The first three permit it: this call, such calls in this run, such calls
 in later runs of the agent too. ``timed_out``: nobody spoke in time, which is a no."""
 
+Scope = Literal["once", "run", "always"]
+"""What a yes covers: this call, such calls of its run, such calls of later runs of the agent too."""
+GuardMode = Literal["observe", "nudge", "enforce"]
+"""How far the ladder goes: it notes what it finds, says a word to the model, or goes all the way."""
+
 StepEnd = Literal["answer", "allowance", "run"]
 """How a step of a plan ended: by what the model said, by its allowance, or because the run was at its own end."""
 
@@ -250,6 +255,17 @@ class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
     turn: int = 0
     slot: int = 0
     user_turn: int = 0
+
+
+class Gap:
+    """What a reader gets instead of the facts ``first`` to ``last``, which are no longer there."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+
+    def __repr__(self) -> str:
+        return f"<Gap {self.first}-{self.last}>"
 
 
 class RunStarted(Event, frozen=True, gc=False, tag="run_started"):

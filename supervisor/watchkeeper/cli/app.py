@@ -6,14 +6,16 @@ import errno
 import sys
 from collections.abc import Callable, Iterable
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from .. import __version__
 from .exits import CANCELLED, COMPLETED, FAILED, USAGE, CommandError, complain, forget_stdout, settle_streams, told_of
 
 HELP = """A supervisor for LLM agents that cannot run away."""
-EPILOGUE = """Exit codes: 0 completed, 1 failed, 2 usage, 3 stopped by watchkeeper, 4 cancelled, 5 not approved,
-6 handed over to a person, 69 no service, 78 bad configuration."""
+EPILOGUE = (
+    "Exit codes: 0 completed, 1 failed, 2 usage, 3 stopped by watchkeeper, 4 cancelled, 5 not approved, "
+    "6 handed over to a person, 69 no service, 78 bad configuration."
+)
 OF_RECORDING = "Exit codes: 0 ended by Ctrl-C, 1 not all could be recorded, 2 usage."
 OF_RECORDINGS = (
     "Exit codes: 0 all was read and judged, 1 something could not be read, a detector failed, or there was no run (or "
@@ -28,46 +30,54 @@ OF_ASKING = (
     "Exit codes: 0 done, 1 refused, or not for all, 2 usage, or no such run, 69 no service, 124 not done in time."
 )
 OF_WAITING = (
-    "Exit codes: 0 completed, 1 failed, 2 usage, or no such run, 3 stopped by watchkeeper, 4 cancelled, 5 not approved, "
-    "6 handed over to a person, 69 no service, 124 not ended in time, 130 Ctrl-C."
+    "Exit codes: 0 completed, 1 failed, 2 usage, or no such run, 3 stopped by watchkeeper, 4 cancelled, "
+    "5 not approved, 6 handed over to a person, 69 no service, 124 not ended in time, 130 Ctrl-C."
 )
 OF_BENCH = "Exit codes: 0 all was measured, 1 something could not be, 2 usage, 4 interrupted."
 
+RUNS, RECORDS, OTHERS = "Runs on this machine", "Recorded runs", "watchkeeper itself"
 COMMANDS = (
-    ("run", "run", "Give a task to an agent and supervise it.", EPILOGUE),
-    ("ps", "ps", "Which runs there are, and how they stand.", OF_LOOKING),
-    ("show", "show", "How one run stands, in full.", OF_LOOKING),
-    ("tail", "tail", "What a run has done, and with -f what it does.", OF_LOOKING),
-    ("watch", "watch", "A run as it goes on, or all of them.", OF_LOOKING),
-    ("wait", "wait", "Wait until runs have ended; the exit code is the outcome.", OF_WAITING),
-    ("cancel", "cancel", "End runs, now or after their turn.", OF_ASKING),
-    ("pause", "steering", "Hold a run before its next request to the model.", OF_ASKING),
-    ("resume", "steering", "Let a paused run go on.", OF_ASKING),
-    ("steer", "steering", "Say something to a run, as its user.", OF_ASKING),
-    ("budget", "steering", "What a run has spent and may spend; let it spend more.", OF_ASKING),
-    ("export", "export", "Write a run into a file: facts, report or trace.", OF_LOOKING),
-    ("record", "record", "Record what an agent that is not ours and its model say to each other.", OF_RECORDING),
-    ("demo", "demo", "Watch four short runs, or with --real a real small model on this machine. Needs no key.", EPILOGUE),
-    ("replay", "replay", "Judge recorded runs: what would have been nudged, blocked and stopped, and when.", OF_RECORDINGS),
-    ("stats", "stats", "Say what recorded runs did: calls, repeats, failures, and what each rule saw.", OF_RECORDINGS),
-    ("bench", "bench", "Measure the overhead on this machine, beside raw controls and other runtimes.", OF_BENCH),
-    ("case", "case", "Make a failing test of a recorded run and what should have been done in it.", OF_CASE),
-    ("completion", "completion", "Print what a shell needs to complete commands and options.", ""),
+    ("run", "run", RUNS, "Give a task to an agent and supervise it.", EPILOGUE),
+    ("ps", "ps", RUNS, "Which runs there are, and how they stand.", OF_LOOKING),
+    ("show", "show", RUNS, "How one run stands, in full.", OF_LOOKING),
+    ("tail", "tail", RUNS, "What a run has done, and with -f what it does.", OF_LOOKING),
+    ("watch", "watch", RUNS, "A run as it goes on, or all of them.", OF_LOOKING),
+    ("wait", "wait", RUNS, "Wait until runs have ended; the exit code is the outcome.", OF_WAITING),
+    ("cancel", "cancel", RUNS, "End runs, now or after their turn.", OF_ASKING),
+    ("pause", "steering", RUNS, "Hold a run before its next request to the model.", OF_ASKING),
+    ("resume", "steering", RUNS, "Let a paused run go on.", OF_ASKING),
+    ("steer", "steering", RUNS, "Say something to a run, as its user.", OF_ASKING),
+    ("budget", "steering", RUNS, "What a run has spent and may spend; let it spend more.", OF_ASKING),
+    ("export", "export", RUNS, "Write a run into a file: facts, report or trace.", OF_LOOKING),
+    ("record", "record", RECORDS, "Record what an agent that is not ours and its model say.", OF_RECORDING),
+    (
+        "replay",
+        "replay",
+        RECORDS,
+        "Judge them: what would have been nudged, blocked, stopped, and when.",
+        OF_RECORDINGS,
+    ),
+    ("stats", "stats", RECORDS, "Say what they did: calls, repeats, failures, what each rule saw.", OF_RECORDINGS),
+    ("case", "case", RECORDS, "Make a failing test of one and what should have been done in it.", OF_CASE),
+    ("demo", "demo", OTHERS, "Watch four short runs, or with --real a real small model here. Needs no key.", EPILOGUE),
+    ("bench", "bench", OTHERS, "Measure the overhead on this machine, beside raw controls and others.", OF_BENCH),
+    ("completion", "completion", OTHERS, "Print what a shell needs to complete commands and options.", ""),
 )
-"""Name, module (its function has that name), purpose, exit codes."""
+"""Name, module (its function has that name), the list of the help that it is in, purpose, exit codes."""
 GROUPS = (
     (
         "approvals",
+        RUNS,
         "The calls, of all runs, that wait for a yes or a no.",
         (
-            ("ls", "inbox", "The calls that wait for a yes or a no.", OF_LOOKING),
-            ("show", "inbox", "What is to be run, exactly, and why it is asked about.", OF_LOOKING),
-            ("approve", "inbox", "Permit a call that waits.", OF_ASKING),
-            ("deny", "inbox", "Say no to a call that waits.", OF_ASKING),
+            ("ls", "inbox", "", "The calls that wait for a yes or a no.", OF_LOOKING),
+            ("show", "inbox", "", "What is to be run, exactly, and why it is asked about.", OF_LOOKING),
+            ("approve", "inbox", "", "Permit a call that waits.", OF_ASKING),
+            ("deny", "inbox", "", "Say no to a call that waits.", OF_ASKING),
         ),
     ),
 )
-"""Name and purpose of commands that have commands of their own, and these."""
+"""The same of commands that have commands of their own, and these."""
 NAMES = frozenset(name for name, *_ in (*COMMANDS, *GROUPS))
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What writing fails with where the output has no room any more."""
@@ -84,17 +94,19 @@ def application() -> App:
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    _add(app, COMMANDS)
-    for name, purpose, commands in GROUPS:
-        group = App(name=name, help=purpose, help_epilogue=OF_LOOKING)
-        _add(group, commands)
+    lists = {name: Group(name, sort_key=place) for place, name in enumerate((RUNS, RECORDS, OTHERS))}
+    _add(app, COMMANDS, lists)
+    for name, list_of_help, purpose, commands in GROUPS:
+        group = App(name=name, help=purpose, group=lists[list_of_help])
+        _add(group, commands, {})
         app.command(group)
     return app
 
 
-def _add(app: App, commands: Iterable[tuple[str, str, str, str]]) -> None:
-    for name, module, purpose, epilogue in commands:
-        app.command(f"watchkeeper.cli.{module}:{name}", name=name, help=purpose, help_epilogue=epilogue)
+def _add(app: App, commands: Iterable[tuple[str, str, str, str, str]], lists: dict[str, Group]) -> None:
+    for name, module, list_of_help, purpose, epilogue in commands:
+        path = f"watchkeeper.cli.{module}:{name}"
+        app.command(path, name=name, help=purpose, help_epilogue=epilogue, group=lists.get(list_of_help))
 
 
 def start(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""``watchkeeper cancel``: end runs, from any terminal; with ``--wait`` it says what was in flight and what ended when."""
+"""``watchkeeper cancel``: end runs from any terminal; with ``--wait`` it says what was at work and what ended when."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 import anyio
 from cyclopts import Parameter
 
-from ..engine import EngineError, Query
+from ..engine import EngineError
 from ..messages import Mode
 from .columns import print_rows
 from .counting import Counted
@@ -21,10 +21,10 @@ from .ids import shortened
 from .listed import Listed
 from .objects import print_objects
 from .printable import count, identifier, one_line
-from .proof import Evidence, Proof, told
 from .prompting import may
+from .proof import Evidence, Proof, told
 from .ps import Selection
-from .standing import HEADS, rows
+from .standing import HEADS, SPARE, rows
 from .view import view_on
 
 TIMEOUT = {"after_turn": 180.0, "now": 30.0, "kill": 30.0}
@@ -66,7 +66,9 @@ def cancel(
     mode: Mode = chosen[0] if chosen else "now"
     wanted = Selection(False, state, agent, label) if all_ or label or agent or state else None
     if not runs and wanted is None:
-        raise CommandError("say which: watchkeeper cancel RUN…, or --all, --label NAME=VALUE, --agent NAME, --state STATE")
+        raise CommandError(
+            "say which: watchkeeper cancel RUN…, or --all, --label NAME=VALUE, --agent NAME, --state STATE"
+        )
     if runs and wanted is not None:
         raise CommandError("name runs, or say which by --all, --label, --agent and --state: not both")
     if timeout is not None and not timeout > 0:
@@ -86,8 +88,12 @@ def cancel(
             if wanted is not None:
                 complain("no such run is going on")
             return sources.complain()
-        if wanted is not None and not yes and not await may(
-            f"cancel {count(len(live), 'run')} ({mode})?", _rows(live), remedy="--yes, or --dry-run to see which"
+        if (
+            wanted is not None
+            and not yes
+            and not await may(
+                f"cancel {count(len(live), 'run')} ({mode})?", _rows(live), remedy="--yes, or --dry-run to see which"
+            )
         ):
             complain("nothing was cancelled")
             return FAILED
@@ -136,7 +142,7 @@ class Order:
                 events = one.source.engine.watch(one.run)
                 async with closing(events):
                     async for event in events:
-                        evidence.observe(event)  # type: ignore[arg-type]  (a gap is none of its kinds)
+                        evidence.observe(event)
                 seconds = time.monotonic() - sent
         except EngineError as error:
             return str(error)
@@ -189,7 +195,7 @@ def _print_dry(runs: Sequence[Listed], json: bool) -> int:
     if json:
         print_objects(one.plain() for one in runs)
     elif runs:
-        print_rows(HEADS, list(rows(runs, time.time())))
+        print_rows(HEADS, list(rows(runs, time.time())), SPARE)
         complain(f"{count(len(runs), 'run')} would be cancelled")
     else:
         complain("no run would be cancelled")

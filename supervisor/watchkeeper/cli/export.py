@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, BinaryIO, Literal
 
 import anyio.to_thread
 from cyclopts import Parameter
 
-from ..log import Gap
-from ..messages import Event, RunEnded, encode_event
+from ..messages import Event, Gap, RunEnded, encode_event
 from .counting import Counted
 from .exits import COMPLETED, FAILED, CommandError, complain
 from .finding import Sources, through
@@ -106,20 +104,15 @@ def as_html(one: Listed, events: list[Event]) -> Iterator[bytes]:
 
 
 def as_perfetto(one: Listed, events: list[Event]) -> Iterator[bytes]:
-    yield from _observed("perfetto", events)
+    from ..observe.perfetto import perfetto
+
+    yield perfetto(events)
 
 
 def as_otlp(one: Listed, events: list[Event]) -> Iterator[bytes]:
-    yield from _observed("otlp", events)
+    from ..observe.otlp import otlp
 
-
-def _observed(name: str, events: list[Event]) -> Iterator[bytes]:
-    """What ``observe`` makes of facts. Raises :class:`CommandError` where an extra is missing."""
-    import msgspec
-
-    module: Any = importlib.import_module(f"..observe.{name}", __package__)
-    made = module.trace(events)
-    yield made if isinstance(made, bytes) else msgspec.json.encode(made)
+    yield otlp(events)
 
 
 WRITERS: dict[str, Callable[[Listed, list[Event]], Iterator[bytes]]] = {

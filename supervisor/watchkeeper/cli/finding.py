@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
 from ..engine import EngineError, Query, UnknownRun
-from .exits import UNREACHABLE, USAGE, CommandError, complain
+from ..errors import ConfigurationError
+from .exits import CONFIGURATION, FAILED, UNREACHABLE, USAGE, CommandError, complain
 from .ids import meant, shortened
 from .listed import FOREGROUND, SERVICE, Listed, Source
 from .printable import count, identifier, one_line
@@ -31,6 +33,8 @@ DEAD = 100
 """Foreground folders without a living process that are looked into: the newest."""
 CANDIDATES = 8
 """Runs that are named where it is not clear which is meant."""
+BACKEND = "asyncio"
+"""The event loop that commands run on; it is loaded already, and the other is not."""
 PATIENCE = 15.0
 """Seconds that an engine gets to answer a question."""
 
@@ -40,7 +44,7 @@ class Sources:
 
     def __init__(self) -> None:
         self.opened: list[Source] = []
-        self.lost: dict[str, str] = {}
+        self.lost: dict[str, Exception] = {}
         self._closed: dict[str, Callable[[], Awaitable[Source]]] = {}
 
     def later(self, name: str, opened: Callable[[], Awaitable[Source]]) -> None:
@@ -51,7 +55,7 @@ class Sources:
         try:
             self.opened.append(await opened())
         except EngineError as error:
-            self.lost[where] = str(error)
+            self.lost[where] = error
 
     async def open_dead(self, beginning: str = "", most: int = DEAD) -> None:
         """Open the newest of those that are not open yet, and whose names begin so."""
@@ -65,13 +69,15 @@ class Sources:
             try:
                 with anyio.fail_after(PATIENCE):
                     found += await listed(source, query, most)
-            except (EngineError, TimeoutError) as error:
-                self.lost[source.where] = str(error) or f"the {source.where} does not answer within {PATIENCE:g} s"
+            except EngineError as error:
+                self.lost[source.where] = error
+            except TimeoutError:
+                self.lost[source.where] = TimeoutError(f"{source.where}: no answer within {PATIENCE:g} s")
         found.sort(key=lambda one: (one.status.submitted, one.run), reverse=True)
         return found[:most]
 
     async def find(self, given: str) -> Listed:
-        """The one run that is meant by an id, by the beginning of one, or by ``@last``. Raises :class:`CommandError`."""
+        """The one run that an id means, or the beginning of one, or ``@last``. Raises :class:`CommandError`."""
         if given == LAST:
             await self.open_dead(most=1)
             newest = await self.runs(Query(limit=1), 1)
@@ -99,17 +105,25 @@ class Sources:
 
     def complain(self) -> int:
         """Say what cannot be reached; the exit code for that."""
-        for told in self.lost.values():
-            complain(one_line(told, 400))
+        for error in self.lost.values():
+            complain(one_line(str(error), 400))
         return self._code(0)
 
     def _unknown(self, told: str) -> CommandError:
-        why = f", and not all can be reached: {'; '.join(self.lost.values())}" if self.lost else ""
+        lost = one_line("; ".join(map(str, self.lost.values())), 400)
+        why = f", and not all can be reached: {lost}" if lost else ""
         return CommandError(f"{told}{why} (watchkeeper ps -a lists those that there are)", self._code(USAGE))
 
     def _code(self, otherwise: int) -> int:
-        """69 where a service is lost; what a dead process has left behind is no reason to fail."""
-        return UNREACHABLE if any(not where.startswith(FOREGROUND) for where in self.lost) else otherwise
+        """69 where a service does not answer, 1 where it refuses; what a dead process has left behind is no reason."""
+        lost = [error for where, error in self.lost.items() if not where.startswith(FOREGROUND)]
+        return max(map(code_of, lost), default=otherwise)
+
+
+def code_of(error: Exception) -> int:
+    from ..service.client import Refused
+
+    return FAILED if isinstance(error, Refused) else UNREACHABLE
 
 
 async def listed(source: Source, query: Query, most: int) -> list[Listed]:
@@ -131,16 +145,17 @@ async def listed(source: Source, query: Query, most: int) -> list[Listed]:
 def _ambiguous(given: str, runs: list[Listed]) -> str:
     short = shortened(one.run for one in runs)
     named = ", ".join(
-        f"{identifier(short[one.run])} ({one.state}, {one_line(one.status.spec.agent, 30)})" for one in runs[:CANDIDATES]
+        f"{identifier(short[one.run])} ({one.state}, {one_line(one.status.spec.agent, 30)})"
+        for one in runs[:CANDIDATES]
     )
     more = f" and {count(len(runs) - CANDIDATES, 'other')}" if len(runs) > CANDIDATES else ""
     return f"{one_line(given, 80)} may be any of {named}{more}: give more of the id"
 
 
 @contextlib.asynccontextmanager
-async def all_sources(environ: Mapping[str, str] | None = None) -> AsyncIterator[Sources]:
+async def all_sources(environ: Mapping[str, str] | None = None, *, foreground: bool = True) -> AsyncIterator[Sources]:
     """Open the engines: the service that ``WATCHKEEPER_URL`` names, else this machine's if there is one, and each
-    foreground run whose process lives. Those of dead ones are opened later, if they are asked for."""
+    run in the ``foreground`` whose process lives. Those of dead ones are opened later, if they are asked for."""
     import os
 
     from ..service.places import Places, is_held
@@ -151,24 +166,28 @@ async def all_sources(environ: Mapping[str, str] | None = None) -> AsyncIterator
         found = Sources()
         url = environ.get(URL, "").strip()
         if url:
-            await found.open(url, lambda: _service(stack, url, url, environ.get(TOKEN) or None))
+            await found.open(url, partial(_service, stack, url, url, environ.get(TOKEN, "")))
         elif places.service.api_socket.exists():
             address = f"unix:{places.service.api_socket}"
-            await found.open(SERVICE, lambda: _service(stack, SERVICE, address, None))
+            await found.open(SERVICE, partial(_service, stack, SERVICE, address, ""))
         dead = 0
-        for folder in places.foregrounds():
+        for folder in places.foregrounds() if foreground else ():
             if is_held(folder.lock()):
-                await found.open(f"{FOREGROUND} {folder.name}", lambda folder=folder: _foreground(stack, folder, True))
+                await found.open(f"{FOREGROUND} {folder.name}", partial(_foreground, stack, folder, True))
             elif dead < DEAD:
                 dead += 1
-                found.later(folder.name, lambda folder=folder: _foreground(stack, folder, False))
+                found.later(folder.name, partial(_foreground, stack, folder, False))
         yield found
 
 
-async def _service(stack: contextlib.AsyncExitStack, where: str, address: str, token: str | None) -> Source:
+async def _service(stack: contextlib.AsyncExitStack, where: str, address: str, token: str) -> Source:
     from ..service.client import HttpEngine
 
-    return Source(where, await stack.enter_async_context(HttpEngine(address, token=token)))
+    try:
+        engine = HttpEngine(address, token=token)
+    except ConfigurationError as error:
+        raise CommandError(f"{URL}: {error}", CONFIGURATION) from error
+    return Source(where, await stack.enter_async_context(engine))
 
 
 async def _foreground(stack: contextlib.AsyncExitStack, folder: Folder, alive: bool) -> Source:
@@ -177,12 +196,12 @@ async def _foreground(stack: contextlib.AsyncExitStack, folder: Folder, alive: b
     return Source(FOREGROUND, await stack.enter_async_context(SqliteEngine(folder.path)), alive)
 
 
-def through(body: Callable[[Sources], Awaitable[int]], backend: str = "asyncio") -> int:
+def through(body: Callable[[Sources], Awaitable[int]], *, foreground: bool = True) -> int:
     """Run the body of a command with all that can be reached; its exit code. What an engine cannot do is told as a
     :class:`CommandError`, once all engines are closed."""
 
     async def main() -> int | CommandError:
-        async with all_sources() as sources:
+        async with all_sources(foreground=foreground) as sources:
             try:
                 return await body(sources)
             except CommandError as error:
@@ -190,9 +209,9 @@ def through(body: Callable[[Sources], Awaitable[int]], backend: str = "asyncio")
             except UnknownRun as error:
                 return CommandError(f"{error} (it was there a moment ago)")
             except EngineError as error:
-                return CommandError(str(error), UNREACHABLE if sources.lost else 1)
+                return CommandError(str(error), code_of(error))
 
-    ended = anyio.run(main, backend=backend)
+    ended = anyio.run(main, backend=BACKEND)
     if isinstance(ended, CommandError):
         raise ended
     return ended

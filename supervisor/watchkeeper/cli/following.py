@@ -13,8 +13,7 @@ import anyio.abc
 import anyio.streams.memory
 import anyio.to_thread
 
-from ..log import Gap
-from ..messages import Event, RunEnded, encode_event
+from ..messages import Event, Gap, RunEnded, encode_event
 from .board import Board
 from .epilogue import epilogue
 from .narrator import Line, Narrator, line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import anyio
 from cyclopts import Parameter
@@ -22,9 +22,10 @@ from .following import up_to
 from .ids import meant, shortened
 from .listed import Listed
 from .objects import print_object, print_objects
-from .printable import arguments, duration, exact, identifier, one_line
+from .printable import arguments, exact, identifier, one_line
 from .prompting import may
-from .sending import TIMEOUT, sent, whoever
+from .sending import sent, whoever
+from .standing import span
 
 HEADS = ("APPROVAL", "RUN", "AGENT", "LEFT", "TOOL", "WHY", "ARGUMENTS")
 LEAST_HASH = 8
@@ -96,7 +97,7 @@ def ls(*, json: Json = False) -> int:
         if json:
             print_objects(one.plain() for one in found)
         elif found:
-            print_rows(HEADS, _rows(found, time.time()))
+            print_rows(HEADS, _rows(found, time.time()), ("WHY", "AGENT", "LEFT"))
         else:
             complain("nothing waits for an approval")
         return sources.complain()
@@ -250,4 +251,4 @@ def _rows(found: Sequence[Waiting], now: float) -> list[list[Cell]]:
 
 
 def _left(one: Waiting, now: float) -> str:
-    return duration(max(one.expires - now, 0.0))
+    return span(max(one.expires - now, 0.0))

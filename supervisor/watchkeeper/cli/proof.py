@@ -13,6 +13,7 @@ from ..messages import (
     CancelConfirmed,
     CancelRequested,
     Event,
+    Gap,
     ModelFailed,
     ModelPartialDropped,
     ModelReplied,
@@ -75,12 +76,10 @@ class Evidence:
         self._joined: float | None = None
         self.outcome: Outcome | None = None
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: Event | Gap) -> None:
         match event:
             case CallStarted():
-                self._at_work.setdefault(
-                    event.call_id, InFlight(call=event.call_id, tool=event.tool, since=event.at)
-                )
+                self._at_work.setdefault(event.call_id, InFlight(call=event.call_id, tool=event.tool, since=event.at))
             case CallEnded():
                 self._land(event.result.call_id, event.result.kind, event.at)
             case ModelRequested():

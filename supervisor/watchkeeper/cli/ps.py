@@ -16,7 +16,7 @@ from .exits import CommandError, complain
 from .finding import SCANNED, Sources, through
 from .listed import Listed
 from .printable import count
-from .standing import HEADS, rows
+from .standing import HEADS, SPARE, rows
 
 LIVE: tuple[State, ...] = tuple(state for state in get_args(State) if state != "ended")
 ENDS = ("completed", "stopped", "cancelled", "failed", "handed_over", "died")
@@ -115,7 +115,7 @@ def print_runs(runs: Sequence[Listed], limit: int, *, everything: bool, json: bo
         print_objects(one.plain() for one in runs)
         return
     if runs:
-        print_rows(HEADS, list(rows(runs, time.time())))
+        print_rows(HEADS, list(rows(runs, time.time())), SPARE)
     else:
         complain("no run" if everything else "nothing runs (-a lists those that have ended)")
     if len(runs) >= limit:

@@ -60,6 +60,14 @@ def run(
     if options.another_agent and options.continue_from is None:
         raise CommandError("--another-agent is for --continue FILE: add that")
     check_report(options.report)
+    if options.detach:
+        from .detach import detach
+
+        if text is None:
+            raise CommandError("--continue is not for --detach")
+        return detach(options, text)
+    if options.agent or options.label:
+        raise CommandError(f"--{'agent' if options.agent else 'label'} is for --detach: add that")
     policy = policy_in(options)
     interrupts = Interrupts()
     with contextlib.ExitStack() as stack:

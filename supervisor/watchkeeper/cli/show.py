@@ -97,7 +97,7 @@ class Tree:
                 (before, "dim"),
                 (f"{identifier(short[one.run])} ", "head"),
                 (f"{one.state}{f' ({what})' if what else ''}", STYLES.get(one.state, "plain")),
-                (f"  {one_line(status.spec.agent, 30)}: {one_line(status.spec.task, 60)}  ", "plain"),
+                (f"  {one_line(status.spec.agent, 30)}: {one_line(status.spec.task, 40)}  ", "plain"),
                 (facts, "dim"),
             )
         )

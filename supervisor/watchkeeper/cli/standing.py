@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ..engine import RunStatus
 from .columns import Cell
 from .ids import shortened
 from .listed import Listed
-from .narrator import Style
-from .printable import count, first_line, identifier, one_line
+from .printable import first_line, identifier, one_line
+
+if TYPE_CHECKING:
+    from .narrator import Style
 
 HEADS = ("RUN", "STATE", "AGENT", "DOING", "TURN", "CALLS", "TOKENS", "SPENT", "PROGRESS", "AGE", "TASK")
+SPARE = ("CALLS", "TOKENS", "AGE", "SPENT", "AGENT", "PROGRESS")
+"""What a narrow terminal does not need, the first first."""
 STYLES: dict[str, Style] = {
     "running": "good",
     "completed": "plain",
@@ -64,7 +69,7 @@ def doing(one: Listed) -> str:
     if one.died:
         return "its process is gone"
     if status.approvals:
-        return f"{count(status.approvals, 'call')} to be approved"
+        return f"{status.approvals:,} to approve"
     return one_line(status.doing, 32)
 
 

@@ -51,13 +51,18 @@ def resume(
 
 def steer(
     run: Run,
-    text: Annotated[str, Parameter(help="What it reads before its next turn; - takes it from standard input.")],
+    text: Annotated[
+        str,
+        Parameter(allow_leading_hyphen=True, help="What it reads before its next turn; - takes it from the input."),
+    ],
     /,
     *,
     timeout: Wait = TIMEOUT,
     json: Json = False,
 ) -> int:
     """Say something to a run, as its user."""
+    if text.startswith("-") and text != "-":
+        raise CommandError(f"unknown option {text}, or a message that begins with a hyphen: give it by -, as input")
     said = (sys.stdin.read() if text == "-" else text).strip()
     if not said:
         raise CommandError('there is nothing to say: watchkeeper steer RUN "What it is to read"')
@@ -110,6 +115,6 @@ def _send(run: str, command: AnyCommand, done: str, timeout: float, json: bool) 
         raise CommandError(f"--timeout {timeout:g}: it is more than 0 seconds")
 
     async def body(sources: Sources) -> int:
-        return await sent(await sources.find(run), command, done, timeout=timeout, json=json)
+        return await sent(await sources.find(run), command, done, patience=timeout, json=json)
 
     return through(body)

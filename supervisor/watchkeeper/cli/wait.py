@@ -50,7 +50,7 @@ def wait(
 
 
 async def waited(
-    runs: Sequence[Listed], timeout: float | None = None, *, quiet: bool = False, json: bool = False
+    runs: Sequence[Listed], patience: float | None = None, *, quiet: bool = False, json: bool = False
 ) -> int:
     """Until all have ended; the exit code."""
     codes: dict[str, int] = {}
@@ -58,7 +58,7 @@ async def waited(
     async def one(listed: Listed) -> None:
         codes[listed.run] = await _ended(listed, quiet=quiet, json=json)
 
-    with anyio.move_on_after(timeout) as time_over:
+    with anyio.move_on_after(patience) as time_over:
         async with looking_on(keys=False) as watcher, anyio.create_task_group() as tasks:
             for listed in runs:
                 tasks.start_soon(one, listed)
@@ -67,7 +67,7 @@ async def waited(
         complain(f"not waiting any more; {count(len(left), 'run')} not ended: nothing was stopped")
         return DETACHED
     if left and time_over.cancelled_caught:
-        complain(f"{identifier(left[0])} has not ended within {timeout:g} s")
+        complain(f"{identifier(left[0])} has not ended within {patience:g} s")
         return TIMED_OUT
     return next((codes[one.run] for one in runs if codes[one.run]), COMPLETED)
 

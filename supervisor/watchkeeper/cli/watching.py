@@ -15,7 +15,7 @@ from .finding import Sources
 from .listed import Listed
 from .objects import encoded, print_lines
 from .printable import count, one_line
-from .standing import HEADS, rows
+from .standing import HEADS, SPARE, rows
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,7 +42,7 @@ async def watch_list(sources: Sources, wanted: Selection, limit: int, *, json: b
             while True:
                 sources.lost.clear()
                 runs = await wanted.of(sources, limit)
-                drawn = picture(runs, list(sources.lost.values()), time.time(), console.height)
+                drawn = picture(runs, list(map(str, sources.lost.values())), time.time(), console.width, console.height)
                 await anyio.to_thread.run_sync(lambda drawn=drawn: live.update(drawn, refresh=True))  # type: ignore[misc]
                 await anyio.sleep(EVERY)
     return COMPLETED
@@ -73,12 +73,12 @@ async def _now(sources: Sources, run: str) -> list[Listed]:
     return []
 
 
-def picture(runs: Sequence[Listed], lost: Sequence[str], now: float, height: int) -> RenderableType:
+def picture(runs: Sequence[Listed], lost: Sequence[str], now: float, width: int, height: int) -> RenderableType:
     """A screen of it: a line of sums, the table as far as there is room, and what cannot be reached."""
     from rich.console import Group
     from rich.text import Text
 
-    from .tables import table
+    from .tables import fitted
 
     room = max(height - 5 - len(lost), 3)
     states: dict[str, int] = {}
@@ -87,7 +87,7 @@ def picture(runs: Sequence[Listed], lost: Sequence[str], now: float, height: int
     sums = ", ".join(f"{number:,} {state}" for state, number in sorted(states.items())) or "nothing runs"
     parts: list[RenderableType] = [
         Text(f"{time.strftime('%H:%M:%S', time.localtime(now))}  {sums}  (q: leave)", style="bold"),
-        table(HEADS, list(rows(runs[:room], now)), widest=len(HEADS) - 1),
+        fitted(HEADS, list(rows(runs[:room], now)), width, SPARE),
     ]
     if len(runs) > room:
         parts.append(Text(f"and {count(len(runs) - room, 'run')} more", style="dim"))
