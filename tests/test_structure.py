@@ -30,7 +30,7 @@ LAYERS = tuple(
         "admission agent allowance answers approvals arguments asking budget compacting context continuing"
         " current decisions detect engine escapes examiner failures"
         " fingerprint fitting goal guards history host jsontext"
-        " keyed ladder ledger locks log memory model monitor naming occurrences opinions outputs plan planner"
+        " keyed ladder ledger locks log memory model monitor naming observers occurrences opinions outputs plan planner"
         " plugins price prices profiles provider redaction reports results retry states stopwatch threads"
         " thresholds tools trampoline wording",
         "actors",

@@ -58,6 +58,7 @@ from .messages import (
 )
 from .model import Model
 from .monitor import LoopMonitor
+from .observers import Observer, Observers
 from .occurrences import Unfinished
 from .price import Price
 from .prices import Prices
@@ -107,6 +108,8 @@ class Supervisor:
     - ``token_key``: signs the tokens with which runs are continued, and checks them; at least 16 bytes. Without one
       they have a digest, which shows damage and no ill will. With one, only those that are signed with it are taken.
     - ``keep``: facts that a run's log keeps for late viewers.
+    - ``observers``: functions that are called with every fact of every run, in order, and must not wait: log lines,
+      metrics, traces (``watchkeeper.observe``).
     """
 
     def __init__(
@@ -125,6 +128,7 @@ class Supervisor:
         keep: int = KEEP,
         plugged: bool = True,
         monitor: bool = True,
+        observers: Iterable[Observer] = (),
     ) -> None:
         if max_runs < 1:
             raise ConfigurationError(f"max_runs must be at least 1, not {max_runs}")
@@ -150,6 +154,7 @@ class Supervisor:
         self._keep = keep
         self._max_runs = max_runs
         self._monitored = monitor
+        self._observers = Observers(observers)
         self._providers: dict[str, Provider] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._context: AbstractAsyncContextManager[Supervisor] | None = None
@@ -256,6 +261,10 @@ class Supervisor:
                 task=run.task[:SHOWN_TASK],
                 key=task_key(agent.name, task, (message.content for message in history)),
             )
+        if self._observers:
+            heard_first = parent.log if parent is not None else None
+            linger = agent.limits.grace + CLOSING
+            self._tasks.start_soon(self._observers.follow, self._observers.reader(run.log), heard_first, linger)
         return run
 
     def stuck(self) -> list[str]:

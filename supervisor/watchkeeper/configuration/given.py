@@ -128,9 +128,10 @@ def _words(kind: Any) -> str:
     return plain.get(kind, "something else")
 
 
-def meant(key: str, known: tuple[str, ...]) -> str:
+def meant(key: str, known: tuple[str, ...], before: str = "") -> str:
+    """The nearest known name, as a question; ``before`` stands before each of them."""
     near = difflib.get_close_matches(key, known, 1)
-    return f" (did you mean {near[0]}?)" if near else ""
+    return f" (did you mean {before}{near[0]}?)" if near else ""
 
 
 def listed(names: tuple[str, ...]) -> str:

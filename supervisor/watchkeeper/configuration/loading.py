@@ -105,7 +105,7 @@ class _Building:
             try:
                 before = changed(before, {key: value}, path)
             except Wrong as error:
-                self._wrong(source, f"{path}.{key}", str(error))
+                self._wrong(source, _key_in(error), str(error))
                 continue
             self.origins[f"{path}.{key}"] = source.place(f"{path}.{key}")
             if (key if path.startswith("agents.") else f"{path}.{key}") in PATHS and getattr(before, key):
@@ -118,7 +118,7 @@ class _Building:
             try:
                 found[key] = getattr(changed(Limits(), {key: value}, path), key)
             except Wrong as error:
-                self._wrong(source, f"{path}.{key}", str(error))
+                self._wrong(source, _key_in(error), str(error))
             else:
                 self.origins[f"{path}.{key}"] = source.place(f"{path}.{key}")
         return found
@@ -174,6 +174,10 @@ class _Building:
 
     def _wrong(self, source: Source, key: str, told: str) -> None:
         self.problems.append(f"{source.place(key)}: {told}")
+
+
+def _key_in(error: Wrong) -> str:
+    return str(error).split(maxsplit=1)[0].rstrip(":")
 
 
 def _within(source: Source, path: str) -> str:
