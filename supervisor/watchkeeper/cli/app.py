@@ -33,9 +33,14 @@ OF_WAITING = (
     "Exit codes: 0 completed, 1 failed, 2 usage, or no such run, 3 stopped by watchkeeper, 4 cancelled, "
     "5 not approved, 6 handed over to a person, 69 no service, 124 not ended in time, 130 Ctrl-C."
 )
+OF_SERVING = "Exit codes: 0 ended when told to, 1 workers died too often, 2 usage, 78 bad configuration."
+OF_SERVICE = "Exit codes: 0 shown, 1 the service refuses it, 2 usage, 69 no service."
+OF_DOCTOR = "Exit codes: 0 nothing is wrong (or worth no more than a warning), 1 something is."
+OF_TOKENS = "Exit codes: 0 done, 2 usage, or no such token, 78 bad configuration."
 OF_BENCH = "Exit codes: 0 all was measured, 1 something could not be, 2 usage, 4 interrupted."
 
-RUNS, RECORDS, OTHERS = "Runs on this machine", "Recorded runs", "watchkeeper itself"
+RUNS, SERVICE, RECORDS = "Runs on this machine", "The service", "Recorded runs"
+OTHERS = "watchkeeper itself"
 COMMANDS = (
     ("run", "run", RUNS, "Give a task to an agent and supervise it.", EPILOGUE),
     ("ps", "ps", RUNS, "Which runs there are, and how they stand.", OF_LOOKING),
@@ -49,6 +54,9 @@ COMMANDS = (
     ("steer", "steering", RUNS, "Say something to a run, as its user.", OF_ASKING),
     ("budget", "steering", RUNS, "What a run has spent and may spend; let it spend more.", OF_ASKING),
     ("export", "export", RUNS, "Write a run into a file: facts, report or trace.", OF_LOOKING),
+    ("serve", "serve", SERVICE, "Execute runs in worker processes, watched and stopped from anywhere.", OF_SERVING),
+    ("stack", "stack", SERVICE, "The workers of the service, and where one of them stands.", OF_SERVICE),
+    ("doctor", "doctor", OTHERS, "What is wrong here, and what to do about it.", OF_DOCTOR),
     ("record", "record", RECORDS, "Record what an agent that is not ours and its model say.", OF_RECORDING),
     (
         "replay",
@@ -65,6 +73,16 @@ COMMANDS = (
 )
 """Name, module (its function has that name), the list of the help that it is in, purpose, exit codes."""
 GROUPS = (
+    (
+        "token",
+        SERVICE,
+        "What lets programs use the service over TCP.",
+        (
+            ("new", "token", "", "Make a token and print its secret, this once.", OF_TOKENS),
+            ("ls", "token", "", "The tokens there are, without their secrets.", OF_TOKENS),
+            ("rm", "token", "", "Take a token back.", OF_TOKENS),
+        ),
+    ),
     (
         "approvals",
         RUNS,
@@ -94,7 +112,7 @@ def application() -> App:
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    lists = {name: Group(name, sort_key=place) for place, name in enumerate((RUNS, RECORDS, OTHERS))}
+    lists = {name: Group(name, sort_key=place) for place, name in enumerate((RUNS, SERVICE, RECORDS, OTHERS))}
     _add(app, COMMANDS, lists)
     for name, list_of_help, purpose, commands in GROUPS:
         group = App(name=name, help=purpose, group=lists[list_of_help])

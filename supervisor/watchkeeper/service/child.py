@@ -8,7 +8,7 @@ import secrets
 import signal
 import socket
 import subprocess
-from collections.abc import AsyncGenerator, Container, Sequence
+from collections.abc import AsyncGenerator, Container, Mapping, Sequence
 
 import anyio
 
@@ -32,7 +32,7 @@ LOOK = 0.02
 class Child:
     """A process of its own session. :meth:`end` must be called, whatever happens."""
 
-    def __init__(self, argv: Sequence[str]) -> None:
+    def __init__(self, argv: Sequence[str], environ: Mapping[str, str]) -> None:
         """Start it. Blocks until the system has done so, some milliseconds: it is bound to the thread that starts it.
         Raises ``OSError``."""
         self._mark = secrets.token_hex(16)
@@ -48,6 +48,7 @@ class Child:
                     stdin=subprocess.DEVNULL,
                     env={
                         **os.environ,
+                        **environ,
                         LINE: str(theirs.fileno()),
                         STACKS: str(self._stacks),
                         leftovers.MARK: self._mark,

@@ -8,7 +8,7 @@ that it has started is gone is it started again. Too many deaths end the foreman
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -63,7 +63,8 @@ class Foreman:
     """Starts one worker after the other and keeps them at work until it is told to end.
 
     ``argv`` gives the command of a worker by its name. ``adopts``: this process is the parent of orphans
-    (:func:`.leftovers.adopt`) and starts no other processes. Cancelling :meth:`run` kills all workers.
+    (:func:`.leftovers.adopt`) and starts no other processes. ``environ``: variables for workers beside this process's
+    own; ``gone`` is told the id of each worker's process that has ended. Cancelling :meth:`run` kills all workers.
     """
 
     def __init__(
@@ -74,6 +75,8 @@ class Foreman:
         grace: float = GRACE,
         restarts: Restarts | None = None,
         adopts: bool = False,
+        environ: Mapping[str, str] | None = None,
+        gone: Callable[[int], None] = lambda pid: None,
         tell: Callable[..., Any] = report,
     ) -> None:
         self._argv = argv
@@ -81,6 +84,8 @@ class Foreman:
         self._grace = grace
         self._restarts = restarts or Restarts()
         self._adopts = adopts
+        self._environ = environ or {}
+        self._gone = gone
         self._tell = tell
         self._told: Drain | Stop | None = None
         self._ending = anyio.Event()
@@ -162,7 +167,7 @@ class Foreman:
     async def _live(self, post: Post) -> str:
         """One process from its start until nothing of it is left; how it ended, for a person."""
         try:
-            child = Child(self._argv(post.name))
+            child = Child(self._argv(post.name), self._environ)
         except OSError as error:
             return f"it cannot be started: {error.strerror or error}"
         post.child, post.problem = child, ""
@@ -180,6 +185,7 @@ class Foreman:
             post.child = post.vitals = None
             left = await child.end(self._pids if self._adopts else None)
             self._pids.discard(child.pid)
+            self._gone(child.pid)
             if left:
                 self._tell("processes_left", worker=post.name, pids=left)
         post.stack = ""

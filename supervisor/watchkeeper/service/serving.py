@@ -28,7 +28,7 @@ from ..engine import Engine, EngineError, Query
 from ..errors import ConfigurationError
 from ..reports import report
 from ..states import State
-from . import health, leftovers, stacks
+from . import health, leftovers, metrics, stacks
 from .assignment import Assignment, Given
 from .control import Report, WorkerStatus
 from .foreman import Foreman, TooManyDeaths
@@ -36,7 +36,7 @@ from .notify import Notifier
 from .places import Folder
 from .restarts import Restarts
 from .sockets import bound, described
-from .tokens import TokenStore
+from .tokenfile import TokenFile
 
 LOOK = 2.0
 """Seconds that the journal has to answer before it counts as not ready."""
@@ -69,6 +69,7 @@ class ControlProcess:
         self._given = given
         self._configuration = configuration
         self._folder = folder
+        self._metrics = folder.path / "metrics"
         self._notifier = Notifier(os.environ)
         self._engine: Engine | None = None
         self._foreman: Foreman | None = None
@@ -84,7 +85,16 @@ class ControlProcess:
             async with self._given_engine or _engine(self._folder) as engine:
                 self._engine = engine
                 names = await self._names(engine, settings.workers)
-                self._foreman = Foreman(self._argv, names, grace=settings.grace, restarts=self._restarts, adopts=adopts)
+                metrics.begin(self._metrics)
+                self._foreman = Foreman(
+                    self._argv,
+                    names,
+                    grace=settings.grace,
+                    restarts=self._restarts,
+                    adopts=adopts,
+                    environ={metrics.FOLDER: str(self._metrics)},
+                    gone=lambda pid: metrics.process_ended(self._metrics, pid),
+                )
                 return await self._serve(engine, self._foreman, listening)
 
     async def _serve(self, engine: Engine, foreman: Foreman, listening: Sequence[Any]) -> int:
@@ -94,7 +104,14 @@ class ControlProcess:
 
         code = SETTLED
         hosts = frozenset(self._configuration.service.hosts)
-        async with Service(engine, control=self, tokens=_tokens(engine), **_extras()) as service:
+        page = Path(__file__).with_name("page")
+        async with Service(
+            engine,
+            control=self,
+            tokens=TokenFile(self._folder.path),
+            page=page if (page / "index.html").is_file() else None,
+            exposition=lambda engine: metrics.exposition(self._metrics),
+        ) as service:
             listeners = []
             for one in listening:
                 place = described(one)
@@ -239,19 +256,6 @@ def _engine(folder: Folder) -> Engine:
     from ..journal import SqliteEngine
 
     return SqliteEngine(folder.path)
-
-
-def _tokens(engine: Engine) -> TokenStore | None:
-    return engine if hasattr(engine, "add_token") else None  # type: ignore[return-value]
-
-
-def _extras() -> dict[str, Any]:
-    """The page and the metrics, as far as they are installed."""
-    found: dict[str, Any] = {}
-    page = Path(__file__).with_name("page")
-    if (page / "index.html").is_file():
-        found["page"] = page
-    return found
 
 
 @contextlib.contextmanager

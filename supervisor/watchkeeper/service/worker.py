@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import msgspec
 
 from ..configuration import Configuration
-from ..errors import WatchkeeperError
+from ..configuration.agents import agents_of, detectors_of, prices_of
+from ..errors import ConfigurationError
+from ..journal import SqliteEngine
+from ..observe.configured import observers_of
+from ..observers import Observer
+from ..plugins import load_guards
 from ..seams import Seams
 from ..supervisor import Supervisor
 from .assignment import Assignment
@@ -23,25 +28,67 @@ from .harness import Duty, leave, work
 from .wire import Bye, Hello, Reloaded
 
 
-async def execute(assignment: Assignment, duty: Duty, seams: Seams) -> None:
-    """Execute runs until the duty is over."""
-    from ..journal import SqliteEngine
+class WorkerProcess:
+    """What one worker does from its start to its end."""
 
-    configuration = assignment.given.load()
-    async with SqliteEngine(Path(assignment.folder), worker=assignment.name) as engine:
-        supervisor = _supervisor(assignment, configuration, engine, seams)
-        async with supervisor:
-            duty.heartbeat.bind(seams, duty.obey, lambda: len(supervisor.runs), lambda: tuple(supervisor.stuck()))
-            duty.on_reload = partial(_reload, assignment, duty, supervisor)
-            duty.heartbeat.say(Hello(assignment.backend))
-            await duty.over.wait()
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_at_once, duty, tasks.cancel_scope)
-                await supervisor.drain(duty.seconds)
-                tasks.cancel_scope.cancel()
-    duty.heartbeat.say(Bye())
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+
+    async def run(self, duty: Duty, seams: Seams) -> None:
+        """Execute runs until the duty is over. Raises :class:`.WatchkeeperError` if it cannot begin."""
+        configuration = self._assignment.given.load()
+        with observers_of(configuration, os.environ) as observers:
+            async with SqliteEngine(Path(self._assignment.folder), worker=self._assignment.name) as engine:
+                supervisor = self._supervisor(configuration, engine, observers)
+                async with supervisor:
+                    duty.heartbeat.bind(
+                        seams, duty.obey, lambda: len(supervisor.runs), lambda: tuple(supervisor.stuck())
+                    )
+                    duty.on_reload = lambda: duty.heartbeat.say(Reloaded(self._reloaded(supervisor)))
+                    duty.heartbeat.say(Hello(self._assignment.backend))
+                    await duty.over.wait()
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(_until_at_once, duty, tasks.cancel_scope)
+                        await supervisor.drain(duty.seconds)
+                        tasks.cancel_scope.cancel()
+                duty.heartbeat.say(Bye())
+
+    def _supervisor(
+        self, configuration: Configuration, engine: SqliteEngine, observers: Sequence[Observer]
+    ) -> Supervisor:
+        return Supervisor(
+            engine=engine,
+            agents=agents_of(configuration, os.environ),
+            worker=self._assignment.name,
+            max_runs=self._assignment.max_runs,
+            prices=prices_of(configuration),
+            detectors=detectors_of(configuration),
+            guards=load_guards(),
+            plugged=False,
+            observers=observers,
+            drain=0.0,  # the foreman's drain comes before
+        )
+
+    def _reloaded(self, supervisor: Supervisor) -> str:
+        """Read the configuration anew, for runs that begin from now on; why the old one is kept, or empty."""
+        try:
+            agents = agents_of(self._assignment.given.load(), os.environ)
+        except ConfigurationError as error:
+            return str(error)
+        assert supervisor.worker is not None
+        supervisor.worker.offer(agents)
+        return ""
 
 
-async def _at_once(duty: Duty, scope: anyio.CancelScope) -> None:
+async def _until_at_once(duty: Duty, scope: anyio.CancelScope) -> None:
     await duty.at_once.wait()
     scope.cancel()
+
+
+def main(given: str) -> int:
+    assignment = msgspec.json.decode(given, type=Assignment)
+    return work(WorkerProcess(assignment).run, backend=assignment.backend, drain=assignment.drain)
+
+
+if __name__ == "__main__":
+    leave(main(sys.argv[1]))
