@@ -226,6 +226,10 @@ class Approvals:
         self.before = frozenset(self._answered)
         self._kept = dict(kept)
 
+    def permitted(self, approval: str) -> bool:
+        """Whether the answer to an approval was a yes."""
+        return self._answered.get(approval) in SCOPES
+
     def is_kept(self, call_id: str) -> bool:
         """The call has asked before the run was recovered."""
         return call_id in self._kept

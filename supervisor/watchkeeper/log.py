@@ -228,11 +228,12 @@ class Log:
         """Begin with the facts of an earlier attempt at the run: numbers, turns and the clock go on behind the last one,
         and the folds see each of them, ``also`` before the others. The time between the attempts is no time of the run.
         Raises ``ValueError`` if a number is missing."""
+        at = 0.0
         for event in facts:
             if event.n != self.n + 1:
                 raise ValueError(f"fact {self.n + 1} of run {self.run} is missing: the next one is {event.n}")
             self.n, self.last_t, self.turn, self.user_turn = event.n, event.t, event.turn, event.user_turn
-            self.context = event.context
+            self.context, at = event.context, event.at
             also(event)
             self._events.append(event)
             if len(self._events) > self.keep:
@@ -240,7 +241,7 @@ class Log:
             for apply in self._folds.get(type(event), ()):
                 apply(event)
         self.began = self._clock() - self.last_t
-        self._at = self.seams.wall() - self.last_t
+        self._at = max(self.seams.wall(), at) - self.last_t
 
     def close(self) -> None:
         """End the log. Readers take what is left and then get nothing more."""

@@ -7,10 +7,11 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import anyio.streams.memory
 import msgspec
 
@@ -68,11 +69,15 @@ if TYPE_CHECKING:
     from .engine import Lease
     from .locks import Grip
     from .memory.recollection import Recollection
+    from .obeying import Obedience
+    from .recalling import Before
     from .supervisor import Supervisor
 
 T = TypeVar("T")
 
 MODES: tuple[Mode, ...] = ("after_turn", "now", "kill")
+UNWRITABLE = "journal"
+"""With which the reason of a pause begins that is due to a journal which cannot be written."""
 TIMED = ("seconds", "working_seconds")
 """Limits of time: the run's own, and none of its budget."""
 AFTER_TURN = 120.0
@@ -126,6 +131,11 @@ class Run:
         """Where its facts are kept, if it may outlive the process."""
         self.cut: str | None = None
         """Why this attempt ends without an end of the run: ``suspended``, ``fenced``."""
+        self.before: Before | None = None
+        """What the attempts before this one have left."""
+        self.obedience: Obedience | None = None
+        self.suspending = False
+        """This attempt is to end before its next turn."""
         self.cut_at = 0
         """Number of the last fact before that: what follows is nobody's business."""
         self.cleared: set[str] = set()
@@ -214,6 +224,7 @@ class Run:
         self.wakes_at = float("inf")
         """When the supervisor looks at the run next of its own accord."""
         self._paused_at = 0.0
+        self._paused_for = ""
         self.began = seams.clock()
         self._wall = Stopwatch(self.began)
         """Time without pauses."""
@@ -327,6 +338,23 @@ class Run:
         check_steer(text)
         self.steers.append(Said(text, command))
 
+    def pause_for_journal(self, why: str) -> None:
+        """Its journal cannot be written; nothing of it is lost."""
+        self.pause(f"{UNWRITABLE}: {why}")
+
+    def journal_is_back(self) -> None:
+        if self._paused_for.startswith(UNWRITABLE):
+            self.resume(f"the {UNWRITABLE} can be written again")
+
+    @property
+    def is_paused(self) -> bool:
+        return self._unpaused is not None
+
+    def was_answered(self, approval: str, how: Literal["yes", "no"]) -> bool:
+        """Whether an approval was answered so before the run was recovered."""
+        asking = self._asking_of(approval)
+        return approval in asking.before and asking.permitted(approval) == (how == "yes")
+
     @property
     def approvals(self) -> tuple[Approval, ...]:
         """The calls of this run and its sub-agents that wait for a yes or a no, oldest first in each run. They show the
@@ -377,6 +405,7 @@ class Run:
         seconds = self.agent.limits.pause if seconds is None else seconds
         check_pause(seconds)
         self._pause(seconds)
+        self._paused_for = reason
         self.log.append(Paused, reason=reason, deadline=seconds)
         self.notify()
 
@@ -529,6 +558,7 @@ class Run:
         """Pause for a person, for what would be a stop without one. The model reads why, should it go on."""
         if self._unpaused is None:
             self._pause(self.agent.limits.pause)
+            self._paused_for = verdict.reason
         assert self.paused_until is not None
         left = self.paused_until - self.seams.clock()
         fact = self.log.append(Paused, reason=verdict.reason, deadline=left, verdict=verdict, cause=cause)
@@ -549,6 +579,9 @@ class Run:
     async def gate(self) -> None:
         """Hold here while the run is paused. First all facts so far are judged, for a verdict may pause it."""
         await self.log.passed("watchdog", self.log.n)
+        if self.suspending:
+            self.break_off("suspended")
+            await anyio.lowlevel.checkpoint_if_cancelled()
         while self._unpaused is not None and self.stopping_after_turn is None:
             if self.state == "running":
                 self.move("pausing")
@@ -607,6 +640,7 @@ class Run:
         self.told_end, self.told_cancel = past.ending is not None, past.confirmed
         if past.paused:
             self._take_up_pause(past, now)
+            self.journal_is_back()
         if past.cancels:
             self._take_up_cancel(past, now)
         if past.stopped is not None:
@@ -616,7 +650,7 @@ class Run:
         first = past.paused[0]
         whole = self.agent.limits.pause if first.deadline is None else first.deadline
         self._pause(max(whole - (past.t - first.t), 0.0))
-        self._paused_at = now - (past.t - first.t)
+        self._paused_at, self._paused_for = now - (past.t - first.t), first.reason
         self._held = next(((one.verdict, one.n) for one in past.paused if one.verdict is not None), None)
 
     def _take_up_cancel(self, past: Past, now: float) -> None:
@@ -628,6 +662,12 @@ class Run:
             self.after_turn_by = now + max(AFTER_TURN - (past.t - first.t), 0.0)
         else:
             self.end(Ending(first.status, first.reason))
+
+    @property
+    def rests(self) -> bool:
+        """Nothing goes on in it that another attempt would have to do again."""
+        waits = self.executor is None or self.executor.waits_for_people
+        return waits or self.state == "paused" or self._awaits_provider
 
     def break_off(self, why: str) -> None:
         """End this attempt, and not the run: what runs is cancelled, and nothing that follows is kept. Another attempt

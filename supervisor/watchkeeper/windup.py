@@ -52,7 +52,7 @@ async def wind_up(run: Run) -> None:
         reports.report("run_failed", run=run.id, cause=outcome.cause)
     if names:
         reports.report("calls_abandoned", run=run.id, calls=names)
-    if log.is_journaled:
+    if log.is_journaled and run.cut != "fenced":
         await _made_durable(run)
     run.finished(outcome)
     parent = run.parent

@@ -243,6 +243,11 @@ class Executor:
         return f"{slot.tool.name} at {frame or 'an unknown place'}"
 
     @property
+    def waits_for_people(self) -> bool:
+        """Nothing goes on but waiting for approvals."""
+        return self._asking > 0 and not self._workers and not self._ready
+
+    @property
     def at_rest(self) -> bool:
         return not self._open and not self._workers
 
@@ -439,7 +444,7 @@ class Executor:
 
     def _look_still(self) -> None:
         """A person's time is no working time: while nothing else goes on here, the run's stands still."""
-        self._run.waits_for_person(self._asking > 0 and not self._workers and not self._ready)
+        self._run.waits_for_person(self.waits_for_people)
 
     def _tell_replaced(self, slot: Slot) -> None:
         for by, tool, instead, arguments, why in slot.replacements:

@@ -72,7 +72,7 @@ class SideEffects:
             ChildEnded: self._begin_anew,
         }
 
-    def call(self, proposal: Proposal) -> Ask | Note | None:
+    def call(self, proposal: Proposal) -> Ask | Refuse | Note | None:
         effect, tool = proposal.effect, proposal.tool
         if not effect.writes:
             return None

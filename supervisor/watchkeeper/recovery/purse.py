@@ -65,13 +65,21 @@ class Purse:
         if frees(self._finishing, event.amounts):
             self._finishing = None
 
+    @property
+    def spent(self) -> Mapping[str, float]:
+        return self._drawn().spent
+
     def spend(self, amounts: Mapping[str, float], unknown: Iterable[str] = ()) -> None:
-        """What is spent is spent, also beyond a limit."""
-        for budget in self._drawn().path:
-            for dimension, amount in amounts.items():
-                budget.spent[dimension] = budget.spent.get(dimension, 0) + amount
-            for dimension in unknown:
-                budget.unknown[dimension] = budget.unknown.get(dimension, 0) + 1
+        spend(self._drawn(), amounts, unknown)
+
+
+def spend(drawn: Budget, amounts: Mapping[str, float], unknown: Iterable[str] = ()) -> None:
+    """What was spent is spent, also beyond a limit."""
+    for budget in drawn.path:
+        for dimension, amount in amounts.items():
+            budget.spent[dimension] = budget.spent.get(dimension, 0) + amount
+        for dimension in unknown:
+            budget.unknown[dimension] = budget.unknown.get(dimension, 0) + 1
 
 
 def used_of(past: Past, hold: Held) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..decisions import BROKEN, THOUGHT, WITHHELD, Tries
@@ -153,7 +153,7 @@ class Turns:
         self._opinion = False
 
 
-def frees(finishing: str | None, amounts: dict[str, float]) -> bool:
+def frees(finishing: str | None, amounts: Mapping[str, float]) -> bool:
     """Whether so much more lifts the limit that a run is finishing for. That of turns has no other name in a budget;
     time is limited in seconds."""
     names = {"time": "seconds", "working_time": "working_seconds"}
