@@ -127,7 +127,7 @@ class ControlProcess:
                         await crew.start(foreman.run)
                         if not self._ending:
                             where = ", ".join(map(described, listening))
-                            report("serving", at=where, workers=len(foreman.workers()), pid=os.getpid())
+                            report("serving", listening=where, workers=len(foreman.workers()), pid=os.getpid())
                             self._notifier.ready(f"serving at {where}")
                 except* TooManyDeaths as errors:
                     report("service_failed", why=str(errors.exceptions[0]))
