@@ -390,7 +390,7 @@ class Supervisor:
         log.append(UserMessage, text=run.opening)
         send, receive = anyio.create_memory_object_stream[Batch](1)
         run.watchdog = watchdog
-        run.reader = log.reader("watchdog", must=True, lazy=True)
+        run.reader = log.reader("watchdog", must=True, lazy=True, look=partial(self._catch_up, run))
         tasks.start_soon(self._watch, run, watchdog, run.reader)
         tasks.start_soon(self._execute, run, receive)
         tasks.start_soon(self._think, run, send)
@@ -441,6 +441,16 @@ class Supervisor:
             await watchdog.run(reader)
         except Exception as error:
             reader.close()
+            run.crashed(error)
+
+    def _catch_up(self, run: Run) -> None:
+        """Somebody waits for the watchdog: it looks at once, in the task of whoever waits."""
+        assert run.watchdog is not None
+        assert run.reader is not None
+        try:
+            run.watchdog.catch_up(run.reader)
+        except Exception as error:
+            run.reader.close()
             run.crashed(error)
 
     async def _until_end(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:

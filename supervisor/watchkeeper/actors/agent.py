@@ -176,7 +176,7 @@ class AgentActor:
                     self._called = True
                     shown = reply.shown if decision.calls is reply.calls else None
                     batch = Batch(decision.calls, decision.tools_off, shown)
-                    await batches.send(batch)
+                    batches.send_nowait(batch)  # there is room for the one that is under way
                     await batch.done.wait()
                 case Push():
                     self._log.append(
@@ -590,7 +590,7 @@ class AgentActor:
             if self._pilot is not None and self._allowance.affords(estimate) and self._pilot.short(hold.dimension):
                 return None
             return End("stopped", hold.dimension)
-        self._log.append(Held, amounts=hold.amounts, held=hold.id)
+        self._log.append_clean(Held, amounts=hold.amounts, held=hold.id)
         self._open_hold = hold
         return hold
 
@@ -614,7 +614,7 @@ class AgentActor:
             return {}
         self._open_hold = None
         used, amounts, over, unknown = self._drawing.settle(hold, usage)
-        self._log.append(Settled, amounts=amounts, held=hold.id, estimated=used.estimated, unknown=unknown)
+        self._log.append_clean(Settled, amounts=amounts, held=hold.id, estimated=used.estimated, unknown=unknown)
         seen = self.usage
         self.usage = Usage(
             seen.input_tokens + used.input_tokens,
