@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import select
 import socket
 import threading
 from collections.abc import Callable
@@ -42,7 +43,7 @@ class Hints:
             heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._socket = heard
             heard.bind(self._place(self._own))
-            heard.settimeout(LOOK)
+            heard.setblocking(False)
         threading.Thread(target=self._listen, name="watchkeeper-hears", daemon=True).start()
         threading.Thread(target=self._tell, name="watchkeeper-tells", daemon=True).start()
 
@@ -113,10 +114,13 @@ class Hints:
 def _heard(heard: socket.socket) -> socket.socket | None:
     """Wait for a hint, and take all that are there; None once it cannot be heard any more."""
     try:
-        heard.recv(1)
-        while True:
-            heard.recv(1, socket.MSG_DONTWAIT)
-    except (TimeoutError, BlockingIOError):
+        poll = select.poll()
+        poll.register(heard, select.POLLIN)
+        if poll.poll(LOOK * 1000):
+            while True:
+                heard.recv(1)
+        return heard
+    except BlockingIOError:
         return heard
     except OSError:
         return None

@@ -288,9 +288,7 @@ def _filters(query: Query, last: RunStatus | None, of: str) -> tuple[list[str], 
         values.append(query.agent)
     for key, value in query.labels.items():
         # json_each rather than a path: a label's name may be any text.
-        where.append(
-            "EXISTS (SELECT 1 FROM json_each(" + of + "labels) AS label WHERE label.key = ? AND label.value = ?)"
-        )
+        where.append("EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = ? AND label.value = ?)")
         values += [key, value]
     return where, values
 
