@@ -11,16 +11,15 @@ import msgspec
 from ..engine import Answered, AnyCommand, EngineError, Page, Query, RunSpec, RunStatus, UnknownRun
 from ..log import Gap
 from ..messages import Event
-from .book import WORKER
 from .checks import limit_of
-from .control import CONTROL, FILE, command_of
+from .control import command_of
 from .database import connect_reader
 from .lines import unpacked
+from .schema import CONTROL, CONTROL_FILE, WORKER, WORKERS
 from .status import Standing
 
 BYTES = 1 << 20
 """Bytes of facts that are read at once, as a rule."""
-WORKERS = "workers"
 
 _STATUS = (
     "SELECT run.id, run.spec, run.submitted, standing.body, lease.attempt, lease.worker FROM run"
@@ -56,7 +55,7 @@ class Readings:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._control = connect_reader(folder / FILE, CONTROL)
+        self._control = connect_reader(folder / CONTROL_FILE, CONTROL)
         self._workers: dict[str, tuple[sqlite3.Connection, tuple[int, int]]] = {}
         self._versions: dict[str, int] = {}
         self._changes: dict[str, int] = {}

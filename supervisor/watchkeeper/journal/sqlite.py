@@ -21,11 +21,13 @@ from ..seams import Seams
 from .bell import Bell, Bells
 from .book import Book
 from .checks import check_command, check_name, check_spec
-from .control import FILE, Control
+from .control import Control
 from .desk import Desk, WritingDesk
 from .hints import Hints
 from .lock import Lock, is_held
-from .readings import WORKERS, Changed, Readings
+from .readings import Changed, Readings
+from .retention import prune
+from .schema import CONTROL_FILE, WORKERS
 from .sqlitelease import Leases, SqliteLease, Watch
 
 T = TypeVar("T")
@@ -75,7 +77,9 @@ class SqliteEngine:
             raise EngineError("this engine is open already")
         self._seams.bind()
         folder, holder = self.folder, self.worker or ""
-        self.control = WritingDesk("control", folder / FILE, self._seams, lambda: Control(folder, holder, self._sent))
+        self.control = WritingDesk(
+            "control", folder / CONTROL_FILE, self._seams, lambda: Control(folder, holder, self._sent)
+        )
         self.reader = Desk("reader", folder, self._seams, lambda: Readings(folder))
         self._hints = Hints(folder / "hints", holder or "control", self._look)
         try:
@@ -210,6 +214,18 @@ class SqliteEngine:
     async def list(self, query: Query) -> Page:
         self.check_open()
         return await self.reader.ask(lambda reader: reader.page(query))
+
+    async def prune(self, *, older_than: float | None = None, larger_than: int | None = None) -> int:
+        """Delete the facts of trees that ended more than so many seconds ago, then the oldest ended ones for as long as
+        a file of this worker is larger than so many bytes; how many trees. ``get`` still says how they ended, for the
+        newest 10,000; ``watch`` gives a :class:`.log.Gap`. Nothing that is at work waits for it longer than for one
+        small transaction."""
+        self.check_open()
+        line = None if older_than is None else self._seams.wall() - older_than
+        pruned = 0
+        for file in list(self.files.values()):
+            pruned += await prune(file.desk, self.control, line, larger_than)
+        return pruned
 
     @property
     def limits(self) -> SqliteLimits:
