@@ -69,10 +69,12 @@ def listener(bind: Bind) -> Iterator[socket.socket]:
     listens there. Raises :class:`.ConfigurationError` where it cannot be."""
     made = _unix(Path(bind.path)) if bind.path else _tcp(bind)
     with made:
-        yield made
-        if bind.path:
-            with contextlib.suppress(OSError):
-                os.unlink(bind.path)
+        try:
+            yield made
+        finally:
+            if bind.path:
+                with contextlib.suppress(OSError):
+                    os.unlink(bind.path)
 
 
 def _unix(path: Path) -> socket.socket:
