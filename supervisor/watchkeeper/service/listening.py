@@ -1,0 +1,194 @@
+"""Where the service listens: Unix sockets and TCP addresses, each with its own door. asyncio only, as its server is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import uvicorn
+
+from ..errors import ConfigurationError
+from .access import Door
+from .app import Service
+
+GRACE = 5
+"""Seconds that requests have to end when the service closes; streams end at once."""
+BACKLOG = 512
+CONNECTIONS = 4_096
+"""Connections and requests at once at one address; beyond them the answer is 503."""
+STALLED = 60_000
+"""Milliseconds after which the kernel gives up a TCP peer that takes nothing of what was sent."""
+LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+class Bind(msgspec.Struct, frozen=True):
+    """One address: a Unix socket (``path``), or host and port."""
+
+    path: str = ""
+    host: str = ""
+    port: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Bind:
+        """``unix:/path/to/api.sock``, ``127.0.0.1:8700`` or ``[::1]:8700``. Raises :class:`.ConfigurationError`."""
+        kind, colon, path = text.partition(":")
+        if kind == "unix" and colon:
+            if not path.startswith("/") or len(path.encode()) > 100:
+                raise ConfigurationError(f"{text}: the path of a Unix socket is absolute and has at most 100 bytes")
+            return cls(path=path)
+        host, colon, port = text.rpartition(":")
+        if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65_536):
+            raise ConfigurationError(f"{text} is no address to listen at: say unix:/PATH or HOST:PORT")
+        return cls(host=host.removeprefix("[").removesuffix("]"), port=int(port))
+
+    def __str__(self) -> str:
+        if self.path:
+            return f"unix:{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def door_of(bind: Bind, hosts: Iterable[str] = ()) -> Door:
+    """Its door. ``hosts``: more names by which it may be called, with a port where that is not the default one."""
+    if bind.path:
+        return Door(local=True)
+    own = {bind.host, *(LOCAL if bind.host in (*LOCAL, "0.0.0.0", "::") else ())}  # noqa: S104
+    names = {str(Bind(host=host, port=bind.port)) for host in own}
+    return Door(hosts=frozenset(name.lower() for name in (*names, *hosts)))
+
+
+@contextlib.contextmanager
+def listener(bind: Bind) -> Iterator[socket.socket]:
+    """A socket that listens. That of a Unix socket is removed at the end, and replaced at the beginning if nobody
+    listens there. Raises :class:`.ConfigurationError` where it cannot be."""
+    made = _unix(Path(bind.path)) if bind.path else _tcp(bind)
+    with made:
+        yield made
+        if bind.path:
+            with contextlib.suppress(OSError):
+                os.unlink(bind.path)
+
+
+def _unix(path: Path) -> socket.socket:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
+        raise ConfigurationError(
+            f"{path.parent} is open to other users, who could use the service: chmod 700 {path.parent}"
+        )
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if path.exists():
+            _remove_if_dead(path)
+        made.bind(str(path))
+        path.chmod(0o700)
+        made.listen(BACKLOG)
+    except OSError as error:
+        made.close()
+        raise ConfigurationError(f"unix:{path} cannot be listened at: {error.strerror}") from error
+    except ConfigurationError:
+        made.close()
+        raise
+    return made
+
+
+def _remove_if_dead(path: Path) -> None:
+    if not stat.S_ISSOCK(path.lstat().st_mode):
+        raise ConfigurationError(f"{path} is there and is no socket; say another --bind, or remove it")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+        else:
+            raise ConfigurationError(f"a service listens at {path} already; stop it, or say another --bind")
+
+
+def _tcp(bind: Bind) -> socket.socket:
+    family = socket.AF_INET6 if ":" in bind.host else socket.AF_INET
+    # Said in full: asyncio switches Nagle's algorithm off only where the protocol is named.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED)
+        made.bind((bind.host, bind.port))
+        made.listen(BACKLOG)
+    except OSError as error:
+        made.close()
+        raise ConfigurationError(f"{bind} cannot be listened at: {error.strerror or error}") from error
+    return made
+
+
+async def listen(
+    service: Service,
+    binds: Sequence[Bind],
+    *,
+    hosts: Iterable[str] = (),
+    started: Callable[[Sequence[Bind]], None] = lambda binds: None,
+) -> None:
+    """Serve at all of these addresses until cancelled. ``started`` is told them, with the ports that the system chose,
+    once all of them answer. A cancel ends streams at once and requests within 5 s.
+
+    Raises :class:`.ConfigurationError` where one cannot be listened at; then at none.
+    """
+    names = tuple(hosts)
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(listener(bind)) for bind in binds]
+        bound = [_bound(bind, made) for bind, made in zip(binds, sockets, strict=True)]
+        servers = [_Server(service.door(door_of(bind, names))) for bind in bound]
+        async with anyio.create_task_group() as group:
+            for server, made in zip(servers, sockets, strict=True):
+                group.start_soon(server.work, made)
+            try:
+                for server in servers:
+                    await server.answers.wait()
+                started(bound)
+                await anyio.sleep_forever()
+            finally:
+                service.close()
+                for server in servers:
+                    server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    """One address. Signals are the affair of the process around it, and so is the lifespan of the service."""
+
+    def __init__(self, app: Any) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                ws="none",
+                http="h11",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=CONNECTIONS,
+                timeout_graceful_shutdown=GRACE,
+            )
+        )
+        self.answers = anyio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.answers.set()
+
+    async def work(self, made: socket.socket) -> None:
+        """A cancel does not interrupt it: ``should_exit`` ends it, within its grace."""
+        with anyio.CancelScope(shield=True):
+            await self.serve([made])
+
+
+def _bound(bind: Bind, made: socket.socket) -> Bind:
+    return bind if bind.path else Bind(host=bind.host, port=made.getsockname()[1])
