@@ -94,7 +94,7 @@ class MemoryEngine:
             return known.status(known.root)
         if run in self._places:
             raise EngineError(f"there is a run {run} already, a sub-agent; submit this under another id")
-        standing = Standing(run=run, root=run, agent=spec.agent, task=spec.task)
+        standing = Standing(run=run, root=run)
         tree = Tree(Record(standing, spec, self._seams.wall(), self._next()))
         self._trees[run] = self._places[run] = tree
         self._queue.append(tree)
@@ -134,10 +134,8 @@ class MemoryEngine:
         command = msgspec.structs.replace(command, id=command.id or self._seams.new_id("c"), run=run)
         sent = tree.send(command)
         if isinstance(command, Cancel) and not tree.attempt and not tree.root.ended:
-            spec = tree.root.spec
-            assert spec is not None
             self._queue.remove(tree)
-            for event in unstarted.cancelled(run, spec, command.reason, command.mode, self._seams.wall()):
+            for event in unstarted.cancelled(run, tree.root.spec, command.reason, command.mode, self._seams.wall()):
                 tree.append(event, 0)
             tree.settle(Answered(id=sent, taken=True))
             tree.refuse_the_rest()
@@ -227,7 +225,6 @@ class MemoryLease:
     """An attempt at a run in memory."""
 
     def __init__(self, engine: MemoryEngine, tree: Tree, worker: str) -> None:
-        assert tree.root.spec is not None
         self.tree = tree
         self.run = tree.root.standing.run
         self.spec = tree.root.spec
