@@ -246,7 +246,8 @@ class SharedLimits(Protocol):
 class Engine(Protocol):
     """Open it with ``async with``; everything else raises :class:`EngineError` outside of that."""
 
-    limits: SharedLimits
+    @property
+    def limits(self) -> SharedLimits: ...
 
     async def __aenter__(self) -> Engine: ...
 
