@@ -217,6 +217,7 @@ class Supervisor:
         mode: GuardMode | None = None,
         attended: bool | None = None,
         unfinished: Sequence[Unfinished] = (),
+        run_id: str = "",
     ) -> Run:
         """Start a run and return its handle; it can be cancelled from then on.
 
@@ -224,6 +225,7 @@ class Supervisor:
         ``parent`` the run is its sub-agent: it draws from the parent's limits and is cancelled with it. ``budget`` is
         one more to draw from, shared with whoever else holds it. ``mode`` (``observe``, ``nudge``, ``enforce``) and
         ``attended`` set aside what the agent's profile says of them, for this run; the mode for its sub-agents too.
+        ``run_id`` is its id, which no other run may have; else it gets one.
         ``unfinished``: writing calls of the run that this one goes on with, of which nobody knows whether they had
         their effect (``watchkeeper.occurrences.unfinished``): an equal one is asked about, and has the same key.
 
@@ -254,7 +256,7 @@ class Supervisor:
         if budget is not None:
             above.insert(0, budget)
         run = self._new(
-            self.seams.new_id("r"),
+            run_id or self.seams.new_id("r"),
             agent,
             task,
             above,

@@ -189,6 +189,11 @@ class Stage:
                 pass
 
     async def _cancelled(self, run: str, command: Cancel) -> None:
+        """Its sub-agents, its call at work, and itself."""
+        for child in [name for name, facts in self.facts.items() if facts.parent == run]:
+            asked = self.facts[child].make(CancelRequested, turn=2, mode=command.mode, reason="parent_cancelled")
+            await self.more(child, asked)
+            await self._cancelled(child, command)
         facts = self.facts[run]
         outcome = Outcome(run=run, status="cancelled", reason=command.reason, message="Cancelled.", cancel_seconds=2.0)
         await self.more(

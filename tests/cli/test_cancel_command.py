@@ -10,7 +10,6 @@ from stage import Stage
 
 from watchkeeper.cli import main
 from watchkeeper.cli.listed import FOREGROUND, Source
-from watchkeeper.cli.proof import Evidence
 from watchkeeper.engine import Cancel
 from watchkeeper.messages import (
     CallEnded,
@@ -23,6 +22,7 @@ from watchkeeper.messages import (
     ModelRequested,
     Result,
 )
+from watchkeeper.service.proof import Proof
 from watchkeeper.testing import BACKENDS
 from watchkeeper.testing.conformance.ground import Facts
 
@@ -54,7 +54,7 @@ def test_the_proof_says_what_was_at_work_and_what_ended_when(
     assert cancelled(stage) == [("r1", mode, "not needed")]
     shown = capsys.readouterr().out
     assert "r1: cancelled (not needed) in" in shown
-    assert "last task joined after 2.00 s" in shown
+    assert "its last task joined after 2.00 s" in shown
     assert "1 call in flight" in shown
     assert "file c2.1: cancelled after 1.00 s" in shown
 
@@ -63,11 +63,11 @@ def test_the_proof_as_json(stage: Stage, capsys: pytest.CaptureFixture[str]) -> 
     stage.set(three)
     assert main(["cancel", "r1", "--wait", "--json"]) == 0
     proof = json.loads(capsys.readouterr().out)
-    assert proof["run"] == "r1"
-    assert proof["outcome"] == "cancelled"
+    assert (proof["run"]["run"], proof["run"]["outcome"]["status"]) == ("r1", "cancelled")
     assert [one["call"] for one in proof["in_flight"]] == ["c2.1"]
-    assert proof["ended"] == [{"call": "c2.1", "tool": "file", "kind": "cancelled", "seconds": 1.0}]
-    assert 0 <= proof["seconds"] < 30
+    assert proof["ended"] == [{"run": "r1", "call": "c2.1", "tool": "file", "kind": "cancelled", "seconds": 1.0}]
+    assert proof["seconds"] == 2.0
+    assert 0 <= proof["waited"] < 30
 
 
 def test_without_wait_it_is_sent_and_no_more(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +83,7 @@ def test_what_does_not_end_in_time_is_named_and_the_request_stands(
     stage.set(three)
     assert main(["cancel", "r1", "--wait", "--timeout", "0.2"]) == 124
     shown = capsys.readouterr()
-    assert "r1: has not ended yet" in shown.out
+    assert "r1: has not ended yet (cancelling)" in shown.out
     assert "file c2.1: has not ended" in shown.out
     assert "the request stands" in shown.err
 
@@ -146,7 +146,7 @@ def test_a_queued_run_ends_without_having_begun(stage: Stage, capsys: pytest.Cap
     stage.set(queued)
     assert main(["cancel", "r1", "--wait", "--json"]) == 0
     proof = json.loads(capsys.readouterr().out)
-    assert (proof["outcome"], proof["in_flight"]) == ("cancelled", [])
+    assert (proof["run"]["outcome"]["status"], proof["in_flight"]) == ("cancelled", [])
 
 
 async def a_family(stage: Stage) -> None:
@@ -178,14 +178,27 @@ def test_wrong_usage(stage: Stage, options: list[str], said: str, capsys: pytest
     assert stage.commands == []
 
 
+def test_the_proof_of_a_tree_has_the_calls_of_its_sub_agents(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    async def family(stage: Stage) -> None:
+        await a_family(stage)
+        facts = stage.facts["r1child"]
+        await stage.more("r1child", facts.make(CallStarted, turn=2, slot=1, call_id="c2.1", tool="read"))
+
+    stage.set(family)
+    assert main(["cancel", "r1", "--wait"]) == 0
+    shown = capsys.readouterr().out
+    assert "2 calls in flight" in shown
+    assert "read c2.1: cancelled after 1.00 s  (sub-agent r1child)" in shown
+
+
 # -- the fold ----------------------------------------------------------------------------------------------------------
 
 
-def folded(events: Iterator[Event]) -> Evidence:
-    evidence = Evidence()
+def folded(events: Iterator[Event]) -> Proof:
+    proof = Proof()
     for event in events:
-        evidence.observe(event)
-    return evidence
+        proof.observe(event)
+    return proof
 
 
 def test_a_request_to_the_model_is_at_work_too() -> None:
@@ -195,7 +208,7 @@ def test_a_request_to_the_model_is_at_work_too() -> None:
         yield facts.make(CancelRequested, mode="now", reason="enough")
         yield facts.make(ModelPartialDropped, attempt=1, characters=5, calls=0, estimate=3)
 
-    proof = folded(events()).proof("r1", 1.0)
+    proof = folded(events())
     assert [(one.call, one.tool) for one in proof.in_flight] == [("", "model")]
     assert [(one.tool, one.kind, one.seconds) for one in proof.ended] == [("model", "cancelled", 1.0)]
 
@@ -213,7 +226,7 @@ def test_what_ended_before_or_began_after_the_request_was_not_in_flight() -> Non
         yield facts.make(CallEnded, result=Result("b", "read", "abandoned", ""))
         yield facts.make(CancelConfirmed, seconds=3.0)
 
-    proof = folded(events()).proof("r1", None)
-    assert proof.in_flight == ()
+    proof = folded(events())
+    assert proof.in_flight == []
     assert [(one.call, one.kind) for one in proof.ended] == [("b", "abandoned")]
-    assert (proof.mode, proof.joined, proof.seconds) == ("kill", 3.0, None)
+    assert proof.seconds == 3.0

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import anyio
 from cyclopts import Parameter
 
 from ..engine import EngineError
-from ..messages import Mode
+from ..messages import Gap, Mode
+from ..service.proof import Proof
 from .columns import print_rows
 from .counting import Counted
 from .exits import COMPLETED, FAILED, TIMED_OUT, CommandError, complain
@@ -19,11 +20,13 @@ from .finding import Sources, through
 from .following import closing
 from .ids import shortened
 from .listed import Listed
-from .objects import print_objects
+from .objects import print_object, print_objects
 from .printable import count, identifier, one_line
 from .prompting import may
-from .proof import Evidence, Proof, told
+from .proof import Cancelled, told
 from .ps import Selection
+from .sending import whoever
+from .show import Tree
 from .standing import HEADS, SPARE, rows
 from .view import view_on
 
@@ -114,59 +117,75 @@ class Order:
 
     async def carry_out(self, runs: Sequence[Listed], json: bool) -> int:
         """Send it to all of them, and wait for their ends if that is wanted; the exit code."""
-        proofs: list[Proof | str] = [""] * len(runs)
+        proofs: dict[str, Cancelled | str] = {}
         limit = anyio.CapacityLimiter(SIDE_BY_SIDE)
-        bar = Counted(len(runs), "cancelled")
 
-        async def one(place: int) -> None:
+        async def one(listed: Listed) -> None:
             async with limit:
-                proofs[place] = await self._cancel(runs[place])
+                proofs[listed.run] = await self._cancel(listed)
             bar.advance()
 
-        with bar:
+        with Counted(len(runs), "cancelled") as bar:
             async with anyio.create_task_group() as tasks:
-                for place in range(len(runs)):
-                    tasks.start_soon(one, place)
+                for listed in runs:
+                    tasks.start_soon(one, listed)
         return self._say(runs, proofs, json)
 
-    async def _cancel(self, one: Listed) -> Proof | str:
+    async def _cancel(self, one: Listed) -> Cancelled | str:
         """The proof, or what went wrong."""
         sent = time.monotonic()
-        evidence = Evidence()
+        waited = None
+        folds: list[Proof] = []
         try:
-            await one.source.engine.cancel(one.run, self._reason, self._mode)
-            if not self._wait:
-                return Proof(run=one.run, mode=self._mode)
-            seconds = None
-            with anyio.move_on_after(self._timeout):
-                events = one.source.engine.watch(one.run)
-                async with closing(events):
-                    async for event in events:
-                        evidence.observe(event)
-                seconds = time.monotonic() - sent
+            await one.source.engine.cancel(one.run, self._reason, self._mode, by=whoever())
+            if self._wait:
+                with anyio.move_on_after(self._timeout):
+                    await _fold(one, folds)
+                    waited = time.monotonic() - sent
+                    for child in list(await Tree.of(one))[1:]:
+                        await _fold(child, folds)
+            one = await one.again()
         except EngineError as error:
             return str(error)
-        return evidence.proof(one.run, seconds)
+        return Cancelled(
+            one=one,
+            in_flight=tuple(found for fold in folds for found in fold.in_flight),
+            ended=tuple(found for fold in folds for found in fold.ended),
+            seconds=folds[0].seconds if folds else None,
+            waited=waited,
+        )
 
-    def _say(self, runs: Sequence[Listed], proofs: Sequence[Proof | str], json: bool) -> int:
-        short = shortened(one.run for one in runs)
+    def _say(self, runs: Sequence[Listed], proofs: Mapping[str, Cancelled | str], json: bool) -> int:
+        short = shortened(proofs)
         failed = late = False
         view = view_on(sys.stdout)
-        for one, proof in zip(runs, proofs, strict=True):
+        for one in runs:
+            proof, name = proofs[one.run], identifier(short[one.run])
             if isinstance(proof, str):
                 failed = True
-                complain(f"{identifier(short[one.run])}: {one_line(proof, 300)}")
+                complain(f"{name}: {one_line(proof, 300)}")
                 continue
-            late = late or (self._wait and proof.seconds is None)
+            late = late or (self._wait and proof.waited is None)
             if json:
-                print_objects([proof.plain()])
+                print_object(proof.plain())
             elif self._wait:
                 view.print(told(proof, short[one.run]))
             else:
-                print(f"{identifier(short[one.run])}: asked to end ({self._mode}); --wait says when it has")
+                print(f"{name}: asked to end ({self._mode}); --wait says when it has")
         if late:
             complain(f"not all had ended within {self._timeout:g} s (--timeout); the request stands")
         return FAILED if failed else TIMED_OUT if late else COMPLETED
+
+
+async def _fold(one: Listed, folds: list[Proof]) -> None:
+    """Follow a run to its end."""
+    fold = Proof()
+    folds.append(fold)
+    events = one.source.engine.watch(one.run)
+    async with closing(events):
+        async for event in events:
+            if not isinstance(event, Gap):
+                fold.observe(event)
 
 
 async def _roots(runs: Sequence[Listed]) -> list[Listed]:

@@ -6,8 +6,8 @@ import dataclasses
 
 from ..engine import RunSpec
 from .exits import COMPLETED, UNREACHABLE, CommandError, complain
-from .finding import FOREGROUND, Sources, through
-from .listed import Listed
+from .finding import Sources, through
+from .listed import FOREGROUND, Listed
 from .objects import print_object
 from .options import Options, limits_given
 from .printable import identifier
