@@ -25,8 +25,9 @@ OF_CASE = (
     "such run or call, 4 interrupted, or nobody reads the output."
 )
 OF_BENCH = "Exit codes: 0 all was measured, 1 something could not be, 2 usage, 4 interrupted."
+OF_CONFIG = "Exit codes: 0 the configuration can be taken, 2 usage, 78 it cannot."
 
-COMMANDS = frozenset({"run", "record", "demo", "replay", "stats", "bench", "case"})
+COMMANDS = frozenset({"run", "record", "demo", "replay", "stats", "bench", "case", "config"})
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What writing fails with where the output has no room any more."""
 
@@ -52,6 +53,13 @@ def application() -> App:
         ("case", "Make a failing test of a recorded run and what should have been done in it.", OF_CASE),
     ):
         app.command(f"watchkeeper.cli.{name}:{name}", name=name, help=purpose, help_epilogue=epilogue)
+    config = App(name="config", help="Look at the configuration of service and agents.", help_epilogue=OF_CONFIG)
+    for name, purpose in (
+        ("check", "Look whether the configuration can be taken, and its agents can be made."),
+        ("show", "Show every setting as it counts."),
+    ):
+        config.command(f"watchkeeper.cli.config:{name}", name=name, help=purpose, help_epilogue=OF_CONFIG)
+    app.command(config)
     return app
 
 

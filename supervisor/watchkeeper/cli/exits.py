@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..messages import Outcome
 
 COMPLETED, FAILED, USAGE, STOPPED, CANCELLED, HANDED_OVER = 0, 1, 2, 3, 4, 6
+CONFIGURATION = 78
 
 CODES = {
     "completed": COMPLETED,
