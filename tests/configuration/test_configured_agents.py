@@ -87,7 +87,10 @@ def test_the_policy_is_for_agents_that_name_none(tmp_path: Path) -> None:
         ("[agents.a]\nmodel = 'm'\ntools = ['files']\nroot = 'gone'", "4: agents.a.root: "),
         ("[agents.a]\nmodel = 'm'\nrequire = ['x']", "2: agents.a: agent 'a': the required tool 'x'"),
         ("[agents.a]\nmodel = 'm'\npolicy = 'gone.toml'", "3: agents.a.policy: "),
-        ("[agents.a]\nmodel = 'm'\napi_key_env = 'NOT_SET'", "3: agents.a.api_key_env: the variable NOT_SET is not set"),
+        (
+            "[agents.a]\nmodel = 'm'\napi_key_env = 'NOT_SET'",
+            "3: agents.a.api_key_env: the variable NOT_SET is not set",
+        ),
         ("[agents.a]\nmodel = 'm'\nbase_url = 'nonsense'", "3: agents.a.base_url: "),
         ("[policy]\nmode = 'loud'\n[agents.a]\nmodel = 'm'", "2: policy.mode: mode must be one of"),
         ("[policy]\nfile = 'gone.toml'\n[agents.a]\nmodel = 'm'", "2: policy.file: "),

@@ -93,9 +93,9 @@ def test_everything_can_be_said_in_a_file(tmp_path: Path) -> None:
     assert found.service.retention == Retention(days=None, megabytes=5.0)
     assert found.limits == {"max_turns": 7, "money": 0.5, "calls_per_tool": {"search": 5}}
     writer = found.agents["writer"]
-    assert {name for name in AgentSettings.__struct_fields__ if getattr(writer, name) == getattr(AgentSettings(), name)} == {
-        "profile"
-    }
+    assert {
+        name for name in AgentSettings.__struct_fields__ if getattr(writer, name) == getattr(AgentSettings(), name)
+    } == {"profile"}
     assert writer.limits == {"tokens": 1000, "seconds": None}
     assert found.policy == {"base": "production"}
     assert found.otel == OtelSettings(enabled=True, content=True)
@@ -123,7 +123,11 @@ def test_the_last_word_counts_and_origins_say_whose_it_was(tmp_path: Path) -> No
     environ = {"WATCHKEEPER_SERVICE_WORKERS": "4", "WATCHKEEPER_AGENTS_A_LIMITS_MAX_TURNS": "9", "HOME": "/nowhere"}
     found = load([first, second], environ, {"service.workers": 5, "service.backend": None})
     assert (found.service.workers, found.service.grace, found.service.backend) == (5, 3.0, "asyncio")
-    assert (found.agents["a"].model, found.agents["a"].plan, found.agents["a"].limits) == ("two", True, {"max_turns": 9})
+    assert (found.agents["a"].model, found.agents["a"].plan, found.agents["a"].limits) == (
+        "two",
+        True,
+        {"max_turns": 9},
+    )
     assert found.origins == {
         "service.workers": "the command line",
         "service.grace": f"{first}:3",

@@ -38,6 +38,7 @@ OF_SERVICE = "Exit codes: 0 shown, 1 the service refuses it, 2 usage, 69 no serv
 OF_DOCTOR = "Exit codes: 0 nothing is wrong (or worth no more than a warning), 1 something is."
 OF_TOKENS = "Exit codes: 0 done, 2 usage, or no such token, 78 bad configuration."
 OF_BENCH = "Exit codes: 0 all was measured, 1 something could not be, 2 usage, 4 interrupted."
+OF_CONFIG = "Exit codes: 0 the configuration can be taken, 2 usage, 78 it cannot."
 
 RUNS, SERVICE, RECORDS = "Runs on this machine", "The service", "Recorded runs"
 OTHERS = "watchkeeper itself"
@@ -81,6 +82,15 @@ GROUPS = (
             ("new", "token", "", "Make a token and print its secret, this once.", OF_TOKENS),
             ("ls", "token", "", "The tokens there are, without their secrets.", OF_TOKENS),
             ("rm", "token", "", "Take a token back.", OF_TOKENS),
+        ),
+    ),
+    (
+        "config",
+        OTHERS,
+        "Look at the configuration of service and agents.",
+        (
+            ("check", "config", "", "Look whether the configuration can be taken, and its agents can be made.", OF_CONFIG),
+            ("show", "config", "", "Show every setting as it counts.", OF_CONFIG),
         ),
     ),
     (

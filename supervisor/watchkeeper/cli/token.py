@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
+from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -40,7 +41,8 @@ def new(
 
     try:
         secret, token = mint(name, scope, secrets.token_bytes(BYTES), time.time())
-        _store().add_token(token)
+        with _store() as store:
+            store.add_token(token)
     except (ValueError, EngineError) as error:
         raise CommandError(str(error), USAGE) from error
     if json:
@@ -55,7 +57,8 @@ def new(
 def ls(*, json: Annotated[bool, Parameter(help="Print a JSON object a line.")] = False) -> int:
     """The tokens there are, without their secrets."""
     try:
-        tokens = _store().tokens()
+        with _store() as store:
+            tokens = store.tokens()
     except EngineError as error:
         raise CommandError(str(error)) from error
     if json:
@@ -81,7 +84,8 @@ def rm(name: str, /) -> int:
         Whose it is.
     """
     try:
-        removed = _store().remove_token(name)
+        with _store() as store:
+            removed = store.remove_token(name)
     except EngineError as error:
         raise CommandError(str(error)) from error
     if not removed:
@@ -89,7 +93,7 @@ def rm(name: str, /) -> int:
     return 0
 
 
-def _store() -> TokenFile:
+def _store() -> AbstractContextManager[TokenFile]:
     from ..service.places import Places
     from ..service.tokenfile import TokenFile
 
@@ -98,4 +102,4 @@ def _store() -> TokenFile:
         folder.make()
     except OSError as error:
         raise CommandError(f"{folder.path}: {error.strerror or error}", CONFIGURATION) from error
-    return TokenFile(folder.path)
+    return closing(TokenFile(folder.path))

@@ -89,7 +89,9 @@ def from_environment(environ: Mapping[str, str], agents: Iterable[str]) -> tuple
             problems.append(f"{name}: stands for {keys}; rename one of the agents, or say it in a file")
         else:
             names = tuple(one.removeprefix(PREFIX) for one in known)
-            hint = meant(name.removeprefix(PREFIX), names, PREFIX) or "; agents are declared in a file" * name.startswith(f"{PREFIX}AGENTS_")
+            hint = meant(
+                name.removeprefix(PREFIX), names, PREFIX
+            ) or "; agents are declared in a file" * name.startswith(f"{PREFIX}AGENTS_")
             problems.append(f"{name}: there is no such setting{hint}; unset it")
     return sources, problems
 

@@ -156,8 +156,11 @@ class Metrics:
         if run.requested is not None:
             self._requests.labels(run.model, "cut_off").inc()
         outcome = event.outcome
-        asked = run.asked and outcome.status in ("cancelled", "handed_over")
-        reason = "by_request" if asked else self._label("reason", outcome.reason)  # a person's words are no label
+        ours = outcome.status != "cancelled" or outcome.reason == "supervisor_closed"
+        if not ours or (run.asked and outcome.status == "handed_over"):
+            reason = "by_request"  # what was given as the reason may be anything
+        else:
+            reason = self._label("reason", outcome.reason)
         self._finished.labels(run.agent, outcome.status, reason).inc()
         self._run_seconds.labels(run.agent, outcome.status).observe(outcome.seconds)
 

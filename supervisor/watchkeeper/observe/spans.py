@@ -18,7 +18,6 @@ from ..messages import (
     CallStarted,
     CancelConfirmed,
     CancelRequested,
-    ChildEnded,
     ChildStarted,
     ContextCompacted,
     Event,
@@ -45,6 +44,8 @@ from . import names
 
 NOTES = 128
 """Notes of one span; further ones are counted in its last."""
+PENDING = 1_000
+"""Sub-agents that have been told of and have not begun."""
 TEXT = 2_000
 """Characters of a text in a note."""
 CONTENT = 8_000
@@ -297,9 +298,8 @@ class Spans:
 
     def _child_started(self, run: _Run, event: ChildStarted, steps: list[Step]) -> None:
         self._children[event.child] = run.span.root, run.calls.get(event.call_id, run.span).id
-
-    def _child_ended(self, run: _Run, event: ChildEnded, steps: list[Step]) -> None:
-        self._children.pop(event.child, None)
+        if len(self._children) > PENDING:  # one that was cancelled before it began stays behind
+            del self._children[next(iter(self._children))]
 
     def _user_message(self, run: _Run, event: UserMessage, steps: list[Step]) -> None:
         if self._content and event.source == "task":
@@ -485,7 +485,6 @@ _TAKES: dict[type[Event], Callable[[Spans, _Run, Any, list[Step]], None]] = {
     CallStarted: Spans._call_started,
     CallEnded: Spans._call_ended,
     ChildStarted: Spans._child_started,
-    ChildEnded: Spans._child_ended,
     UserMessage: Spans._user_message,
     RunEnded: Spans._run_ended,
 }

@@ -45,11 +45,16 @@ class Writer:
 
     def _work(self) -> None:
         while (line := self._lines.get()) is not None:
-            if self.failed is not None:
-                continue
-            try:
+            self._do(line)
+        self._do("")
+
+    def _do(self, line: str) -> None:
+        if self.failed is not None:
+            return
+        try:
+            if line:
                 self._stream.write(f"{line}\n")
-                if self._lines.empty():
-                    self._stream.flush()
-            except (OSError, ValueError) as error:
-                self.failed = error
+            if not line or self._lines.empty():
+                self._stream.flush()
+        except (OSError, ValueError) as error:
+            self.failed = error

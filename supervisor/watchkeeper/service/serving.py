@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import anyio
@@ -29,9 +30,12 @@ from ..errors import ConfigurationError
 from ..reports import report
 from ..states import State
 from . import health, leftovers, metrics, stacks
+from .access import Door
+from .app import Service
 from .assignment import Assignment, Given
 from .control import Report, WorkerStatus
 from .foreman import Foreman, TooManyDeaths
+from .listener import Listener
 from .notify import Notifier
 from .places import Folder
 from .restarts import Restarts
@@ -95,48 +99,49 @@ class ControlProcess:
                     environ={metrics.FOLDER: str(self._metrics)},
                     gone=lambda pid: metrics.process_ended(self._metrics, pid),
                 )
-                return await self._serve(engine, self._foreman, listening)
+                page = Path(__file__).with_name("page")
+                async with Service(
+                    engine,
+                    control=self,
+                    tokens=stack.enter_context(contextlib.closing(TokenFile(self._folder.path))),
+                    page=page if (page / "index.html").is_file() else None,
+                    exposition=lambda engine: metrics.exposition(self._metrics),
+                ) as service:
+                    return await self._serve(self._foreman, service, listening)
 
-    async def _serve(self, engine: Engine, foreman: Foreman, listening: Sequence[Any]) -> int:
-        from .access import Door
-        from .app import Service
-        from .listener import Listener
-
-        code = SETTLED
+    async def _serve(self, foreman: Foreman, service: Service, listening: Sequence[socket]) -> int:
         hosts = frozenset(self._configuration.service.hosts)
-        page = Path(__file__).with_name("page")
-        async with Service(
-            engine,
-            control=self,
-            tokens=TokenFile(self._folder.path),
-            page=page if (page / "index.html").is_file() else None,
-            exposition=lambda engine: metrics.exposition(self._metrics),
-        ) as service:
-            listeners = []
-            for one in listening:
-                place = described(one)
-                door = Door(local=True) if place.startswith("unix:") else Door(hosts=hosts | {place.lower()})
-                listeners.append(Listener(service.door(door), one))
-            async with anyio.create_task_group() as tasks:
-                await tasks.start(self._signals, foreman)
+        listeners = []
+        for one in listening:
+            place = described(one)
+            door = Door(local=True) if place.startswith("unix:") else Door(hosts=hosts | {place.lower()})
+            listeners.append(Listener(service.door(door), one))
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._signals, foreman)
+            tasks.start_soon(self._watchdog)
+            async with anyio.create_task_group() as open_doors:
                 for listener in listeners:
-                    await tasks.start(listener.run)
-                tasks.start_soon(self._watchdog)
-                try:
-                    async with anyio.create_task_group() as crew:
-                        await crew.start(foreman.run)
-                        if not self._ending:
-                            where = ", ".join(map(described, listening))
-                            report("serving", listening=where, workers=len(foreman.workers()), pid=os.getpid())
-                            self._notifier.ready(f"serving at {where}")
-                except* TooManyDeaths as errors:
-                    report("service_failed", why=str(errors.exceptions[0]))
-                    code = ESCALATED
-                self._end()
+                    await open_doors.start(listener.run)
+                code = await self._work(foreman, ", ".join(map(described, listening)))
                 service.close()
                 for listener in listeners:
                     listener.close()
-                tasks.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()
+        return code
+
+    async def _work(self, foreman: Foreman, where: str) -> int:
+        """Keep workers until they have ended."""
+        code = SETTLED
+        try:
+            async with anyio.create_task_group() as crew:
+                await crew.start(foreman.run)
+                if not self._ending:
+                    report("serving", listening=where, workers=len(foreman.workers()), pid=os.getpid())
+                    self._notifier.ready(f"serving at {where}")
+        except* TooManyDeaths as errors:
+            report("service_failed", why=str(errors.exceptions[0]))
+            code = ESCALATED
+        self._end()
         if foreman.unstopped:
             report("not_stopped_in_time", workers=foreman.unstopped)
         return code
