@@ -89,7 +89,13 @@ GROUPS = (
         OTHERS,
         "Look at the configuration of service and agents.",
         (
-            ("check", "config", "", "Look whether the configuration can be taken, and its agents can be made.", OF_CONFIG),
+            (
+                "check",
+                "config",
+                "",
+                "Look whether the configuration can be taken, and its agents can be made.",
+                OF_CONFIG,
+            ),
             ("show", "config", "", "Show every setting as it counts.", OF_CONFIG),
         ),
     ),
