@@ -93,7 +93,7 @@ GROUPS = (
                 "check",
                 "config",
                 "",
-                "Look whether the configuration can be taken, and its agents can be made.",
+                "Look whether it can be taken, and its agents can be made.",
                 OF_CONFIG,
             ),
             ("show", "config", "", "Show every setting as it counts.", OF_CONFIG),

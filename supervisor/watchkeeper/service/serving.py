@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from socket import socket
-from typing import Any
 
 import anyio
 import anyio.abc
