@@ -34,3 +34,5 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     backend: Literal["asyncio", "trio"] = "asyncio"
     max_runs: int = 1000
     drain: float = 30.0
+    share: float = 1.0
+    """Its part of what all journals together may take of the disk."""

@@ -240,6 +240,7 @@ class ControlProcess:
             backend=settings.backend,
             max_runs=settings.max_runs,
             drain=settings.drain,
+            share=1 / max(settings.workers, 1),
         )
         return [sys.executable, "-m", "watchkeeper.service.worker", msgspec.json.encode(assignment).decode()]
 

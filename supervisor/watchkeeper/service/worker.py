@@ -14,18 +14,23 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from ..configuration import Configuration
+from ..configuration import Configuration, Retention
 from ..configuration.agents import agents_of, detectors_of, prices_of
+from ..engine import EngineError
 from ..errors import ConfigurationError
 from ..journal import SqliteEngine
 from ..observe.configured import observers_of
 from ..observers import Observer
 from ..plugins import load_guards
+from ..reports import report
 from ..seams import Seams
 from ..supervisor import Supervisor
 from .assignment import Assignment
 from .harness import Duty, leave, work
 from .wire import Bye, Hello, Reloaded
+
+TIDY = 600.0
+"""Seconds between two looks for ended runs that are not kept any longer."""
 
 
 class WorkerProcess:
@@ -46,7 +51,10 @@ class WorkerProcess:
                     )
                     duty.on_reload = lambda: duty.heartbeat.say(Reloaded(self._reloaded(supervisor)))
                     duty.heartbeat.say(Hello(self._assignment.backend))
-                    await duty.over.wait()
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(self._tidy, engine, configuration.service.retention)
+                        await duty.over.wait()
+                        tasks.cancel_scope.cancel()
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(_until_at_once, duty, tasks.cancel_scope)
                         await supervisor.drain(duty.seconds)
@@ -68,6 +76,19 @@ class WorkerProcess:
             observers=observers,
             drain=0.0,  # the foreman's drain comes before
         )
+
+    async def _tidy(self, engine: SqliteEngine, retention: Retention) -> None:
+        """Delete what is not to be kept any longer, now and every ten minutes."""
+        days, megabytes = retention.days, retention.megabytes
+        while days is not None or megabytes is not None:
+            try:
+                await engine.prune(
+                    older_than=None if days is None else days * 86400,
+                    larger_than=None if megabytes is None else int(megabytes * 1_000_000 * self._assignment.share),
+                )
+            except EngineError as error:
+                report("not_pruned", worker=self._assignment.name, why=str(error))
+            await anyio.sleep(TIDY)
 
     def _reloaded(self, supervisor: Supervisor) -> str:
         """Read the configuration anew, for runs that begin from now on; why the old one is kept, or empty."""
