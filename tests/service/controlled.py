@@ -34,4 +34,8 @@ try:
 except (ConfigurationError, ConfigurationProblems) as error:
     print(error, file=sys.stderr)
     code = 78
+loaded = {"watchkeeper.supervisor", "watchkeeper.agent", "watchkeeper.plugins", "watchkeeper_tools"} & set(sys.modules)
+if loaded:
+    print(f"the control process has loaded what agents are made of: {loaded}", file=sys.stderr)
+    code = 99
 sys.exit(code)
