@@ -64,7 +64,7 @@ async def hold(n: int) -> str:
             time.sleep(0.001)
     return "done"
 
-@tool(effect="reads")
+@tool(effect="reads", timeout=7200)
 async def idle(n: int) -> str:
     """Wait."""
     await anyio.sleep(3600)

@@ -52,7 +52,7 @@ async def swallow(n: int) -> str:
             await anyio.sleep(3600)
 
 
-@tool(effect="reads")
+@tool(effect="reads", timeout=7200)
 async def idle_away(n: int) -> str:
     """Wait."""
     await anyio.sleep(3600)
