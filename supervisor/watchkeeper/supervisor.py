@@ -483,11 +483,12 @@ class Supervisor:
             bench=bench,
         )
         turns = recall(run, earlier.facts, earlier.past, guards) if earlier is not None else None
+        known = earlier.past.n if earlier is not None else 0
         run.reader = log.reader(
-            "watchdog", after=log.n, must=True, lazy=True, look=partial(self._catch_up, run)
+            "watchdog", after=known, must=True, lazy=True, look=partial(self._catch_up, run)
         )
         if lease is not None:
-            self._keep_journal(run, lease, tasks)
+            self._keep_journal(run, lease, known, tasks)
         if earlier is not None and turns is not None:
             take_up(run, earlier, turns, guards, lease.attempt if lease is not None else 0)
             if run.ending is not None:  # all that is left is to write its end
@@ -522,12 +523,13 @@ class Supervisor:
         log.user_turn += 1
         log.append(UserMessage, text=run.opening)
 
-    def _keep_journal(self, run: Run, lease: Lease, tasks: anyio.abc.TaskGroup) -> None:
-        """From here on the facts of the run are durable; of a root, commands from outside are taken."""
+    def _keep_journal(self, run: Run, lease: Lease, known: int, tasks: anyio.abc.TaskGroup) -> None:
+        """Facts behind number ``known`` are made durable from here on; of a root, commands from outside are taken."""
         from .actors.journal import Journal
         from .obeying import Obedience
 
-        tasks.start_soon(self._write_journal, run, Journal(run, lease), run.log.reader(JOURNAL, after=run.log.n, must=True))
+        reader = run.log.reader(JOURNAL, after=known, must=True)
+        tasks.start_soon(self._write_journal, run, Journal(run, lease), reader)
         if run.parent is None:
             taken = run.before.past.commands if run.before is not None else set()
             run.obedience = Obedience(run, lease, taken)
