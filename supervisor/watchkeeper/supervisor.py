@@ -331,7 +331,7 @@ class Supervisor:
         return await self.engine.submit(spec, run=run)
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing more of the engine, and suspend what is at work: each run after its turn, or when the time is up.
+        """Take nothing more of the engine, and suspend what is at work: each run after its turn, or when time is up.
         Another attempt goes on with them. Returns when their facts are durable."""
         if self.worker is None:
             return
@@ -348,9 +348,7 @@ class Supervisor:
         if spec.continue_from:
             before, agent = self._continued(spec.continue_from, agent, (), False)
             task, history = before.task, before.history
-        run = self._new(
-            run_id, agent, task, [self.budget], history=history, mode=spec.mode, attended=spec.attended
-        )
+        run = self._new(run_id, agent, task, [self.budget], history=history, mode=spec.mode, attended=spec.attended)
         if before is not None:
             run.go_on_from(before, given, spec.task or None)
         return run
@@ -484,9 +482,7 @@ class Supervisor:
         )
         turns = recall(run, earlier.facts, earlier.past, guards) if earlier is not None else None
         known = earlier.past.n if earlier is not None else 0
-        run.reader = log.reader(
-            "watchdog", after=known, must=True, lazy=True, look=partial(self._catch_up, run)
-        )
+        run.reader = log.reader("watchdog", after=known, must=True, lazy=True, look=partial(self._catch_up, run))
         if lease is not None:
             self._keep_journal(run, lease, known, tasks)
         if earlier is not None and turns is not None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
-
 from cuts import World, check, recovered, uncut
-from support import BARE, of
 from test_cuts import ASKED, script, yes
+
+from support import BARE, of
 from watchkeeper import Agent, ConfigurationError, IdempotencyKey, Run, tool, writes
 from watchkeeper.messages import ApprovalRequested, ApprovalResolved, CallEnded, CallStarted, Event, Recovered
 from watchkeeper.occurrences import unfinished
@@ -231,5 +231,3 @@ def test_what_only_reads_has_no_such_policy() -> None:
         @tool(effect="writes", after_crash="guess")  # type: ignore[call-overload]
         async def put() -> None:
             """Put."""
-
-

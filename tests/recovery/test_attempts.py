@@ -8,10 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-
 from cuts import RUN, World, check, first, handle, perform, recovered, seed, uncut
-from support import BARE, of
 from test_cuts import ASKING, WORK, hands, root, script
+
+from support import BARE, of
 from watchkeeper import Agent, ConfigurationError, Event, Limits, Run, Supervisor, tool, writes
 from watchkeeper.engine import (
     AddBudget,
@@ -417,11 +417,13 @@ async def test_an_end_that_cannot_be_written_holds_nobody_up_for_ever() -> None:
         assert of(await kept(engine), RunEnded)[0].outcome.answer == "Done."
 
 
-# -- who may execute it --------------------------------------------------------------------------------------------------
+# -- who may execute it ------------------------------------------------------------------------------------------------
 
 
 def other(**settings: Any) -> Agent:
-    return Agent(World().model(lambda request, asked: say("Done.")), [], instructions="Otherwise.", profile=BARE, **settings)
+    return Agent(
+        World().model(lambda request, asked: say("Done.")), [], instructions="Otherwise.", profile=BARE, **settings
+    )
 
 
 async def test_another_version_of_the_code_is_refused_and_the_run_stays() -> None:
@@ -529,7 +531,6 @@ async def test_the_sub_agents_of_a_dead_attempt_get_their_end() -> None:
     whole, _, spec = await uncut(delegating)
     child = next(event.run for event in whole if event.run != RUN)
     place = next(place for place, event in enumerate(whole, 1) if event.run == child and isinstance(event, CallStarted))
-    world = World()
     async with recovered(delegating, whole[:place], spec) as (world, facts, outcome):
         ended = of(facts, ChildEnded)
         assert [event.reason for event in ended] == ["orphaned", "answer"]
@@ -587,5 +588,3 @@ async def test_a_cancel_that_was_asked_for_is_carried_out_after_a_restart() -> N
         assert (outcome.status, outcome.reason) == ("cancelled", "enough")
         assert not world.done
         assert not of(after[place + 1 :], ModelRequested)
-
-
