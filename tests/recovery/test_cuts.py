@@ -1,4 +1,4 @@
-"""A run is cut off behind each of its facts in turn, and goes on: nothing is done twice, and it ends as it would have."""
+"""A run is cut off behind each of its facts in turn, and goes on: nothing is done twice, and it ends as it would."""
 
 from __future__ import annotations
 
