@@ -133,7 +133,8 @@ class SqliteEngine:
             return
         path = self.folder / WORKERS / f"{check_name('the name of a worker', worker)}.db"
         lock = Lock(path.with_suffix(".lock"))
-        desk = WritingDesk(f"journal-{worker}", path, self._seams, lambda: Book(path, self._written))
+        await lock.take()
+        desk = WritingDesk(f"journal-{worker}", path, self._seams, lambda: Book(path, lock.stands, self._written))
         try:
             await desk.start()
             await self._take_in(WorkersFile(worker, lock, desk))
