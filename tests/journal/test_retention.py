@@ -76,7 +76,7 @@ async def test_old_trees_lose_their_facts_and_keep_their_outcome(tmp_path: Path)
         assert (status.outcome.answer, status.n) == ("done", n)
         assert await seen(engine, "new") == events
         assert [one.run for one in (await engine.list(Query())).runs] == ["open", "new", "old"]
-        assert rows(tmp_path) == {"run": 4, "chunk": 2, "entry": 7, "blob": 1, "blob_use": 1}
+        assert rows(tmp_path) == {"run": 4, "chunk": 2, "entry": 6, "blob": 1, "blob_use": 1}
         assert await engine.prune(older_than=0) == 1
         assert rows(tmp_path) == {"run": 4, "chunk": 1, "entry": 1, "blob": 0, "blob_use": 0}
         await open_lease.append(opened.turn(1))
