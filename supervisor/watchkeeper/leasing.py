@@ -168,7 +168,9 @@ class Worker:
 
     def _agent_of(self, spec: RunSpec, started: str) -> Agent:
         """Who executes it. Raises :class:`ConfigurationError` if that cannot be anybody here."""
-        maker = self._agents.get(spec.agent) or plugins.load_agent(spec.agent)
+        maker = self._agents.get(spec.agent)
+        if maker is None:  # looking entry points up takes some ten milliseconds
+            maker = self._agents[spec.agent] = plugins.load_agent(spec.agent)
         try:
             agent = maker if isinstance(maker, Agent) else maker(spec)
         except (Exception, SystemExit) as error:

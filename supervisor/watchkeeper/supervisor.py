@@ -92,6 +92,9 @@ CLOSING = 10.0
 """Seconds beyond the longest grace period that leaving waits for outcomes: each of them comes long before."""
 ROUNDS = 3
 """Rounds of the loop within which a cancel from without has reached all tasks of the supervisor."""
+BLAMED = 8
+"""Runs that get the fact of a blocked loop: those that did something last. With hundreds of runs a fact for each of
+them would block the loop again, and again."""
 MAX_DEPTH = 2
 SHOWN_TASK = 500
 """Characters of a sub-agent's task that the fact of its start shows."""
@@ -292,14 +295,14 @@ class Supervisor:
         self._observe(run)
         return run
 
-    def _observe(self, run: Run) -> None:
-        """From here on the observers hear of the run."""
+    def _observe(self, run: Run, after: int = 0) -> None:
+        """The observers hear of the run, from behind that fact on."""
         if self._observers and not run.observed:
             assert self._tasks is not None
             run.observed = True
             heard_first = run.parent.log if run.parent is not None else None
             linger = run.agent.limits.grace + CLOSING
-            self._tasks.start_soon(self._observers.follow, self._observers.reader(run.log), heard_first, linger)
+            self._tasks.start_soon(self._observers.follow, self._observers.reader(run.log, after), heard_first, linger)
 
     def stuck(self) -> list[str]:
         """Calls that were given up and go on, by their tools' names: they swallow their cancel, or hang in a thread
@@ -355,7 +358,7 @@ class Supervisor:
         return await self.engine.submit(spec, run=run)
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing more of the engine, and suspend what is at work: each run after its turn, or when the time is up.
+        """Take nothing more of the engine, and suspend what is at work: each run after its turn, or when time is up.
         Another attempt goes on with them. Returns when their facts are durable."""
         if self.worker is None:
             return
@@ -505,12 +508,11 @@ class Supervisor:
             bench=bench,
         )
         turns = recall(run, earlier.facts, earlier.past, guards) if earlier is not None else None
-        run.reader = log.reader(
-            "watchdog", after=log.n, must=True, lazy=True, look=partial(self._catch_up, run)
-        )
-        self._observe(run)
+        known = earlier.past.n if earlier is not None else 0
+        run.reader = log.reader("watchdog", after=known, must=True, lazy=True, look=partial(self._catch_up, run))
+        self._observe(run, known)
         if lease is not None:
-            self._keep_journal(run, lease, tasks)
+            self._keep_journal(run, lease, known, tasks)
         if earlier is not None and turns is not None:
             take_up(run, earlier, turns, guards, lease.attempt if lease is not None else 0)
             if run.ending is not None:  # all that is left is to write its end
@@ -545,14 +547,13 @@ class Supervisor:
         log.user_turn += 1
         log.append(UserMessage, text=run.opening)
 
-    def _keep_journal(self, run: Run, lease: Lease, tasks: anyio.abc.TaskGroup) -> None:
-        """From here on the facts of the run are durable; of a root, commands from outside are taken."""
+    def _keep_journal(self, run: Run, lease: Lease, known: int, tasks: anyio.abc.TaskGroup) -> None:
+        """Facts behind number ``known`` are made durable from here on; of a root, commands from outside are taken."""
         from .actors.journal import Journal
         from .obeying import Obedience
 
-        tasks.start_soon(
-            self._write_journal, run, Journal(run, lease), run.log.reader(JOURNAL, after=run.log.n, must=True)
-        )
+        reader = run.log.reader(JOURNAL, after=known, must=True)
+        tasks.start_soon(self._write_journal, run, Journal(run, lease), reader)
         if run.parent is None:
             taken = run.before.past.commands if run.before is not None else set()
             run.obedience = Obedience(run, lease, taken)
@@ -815,9 +816,10 @@ class Supervisor:
 
     def _loop_blocked(self, seconds: float, frame: str) -> None:
         now = self.seams.clock()
-        for run in self.runs.values():
-            if run.executor is None or run.log.closed:
-                continue
+        open_runs = [run for run in self.runs.values() if run.executor is not None and not run.log.closed]
+        open_runs.sort(key=lambda run: run.log.began + run.log.last_t, reverse=True)
+        for run in open_runs[:BLAMED]:
+            assert run.executor is not None
             # The call that held the loop has ended by now, as a rule: what a run has just done counts too.
             if run.executor.doing() or now - run.log.began - run.log.last_t < seconds:
                 run.log.append(LoopBlocked, seconds=seconds, frame=frame)

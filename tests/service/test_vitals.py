@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchkeeper.service.restarts import FIRST, MOST, Restarts
+from watchkeeper.service.restarts import FIRST, MOST, WINDOW, Restarts
 from watchkeeper.service.vitals import SILENT, START, Vitals
 from watchkeeper.service.wire import AnySign, Beat, Blocked, Bye, Hello, Reloaded, Stack
 
@@ -188,8 +188,8 @@ def test_it_gives_up_exactly_where_a_window_holds_too_many(deaths: list[tuple[fl
         assert (restarts.died(name, now) is None) == (within > intensity)
 
 
-@pytest.mark.parametrize("lived", [0.0, 61.0])
+@pytest.mark.parametrize("lived", [0.0, WINDOW + 1])
 def test_a_quiet_time_forgets(lived: float) -> None:
     restarts = Restarts()
     restarts.died("a", 0.0)
-    assert restarts.died("a", lived) == (FIRST if lived < 60 else 0.0)
+    assert restarts.died("a", lived) == (FIRST if lived < WINDOW else 0.0)

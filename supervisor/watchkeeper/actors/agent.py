@@ -205,7 +205,9 @@ class AgentActor:
         match decision:
             case Act():
                 shown = reply.shown if decision.calls is reply.calls else None
-                await self._act(Batch(decision.calls, decision.tools_off, shown, again=self._taken is not None), batches)
+                await self._act(
+                    Batch(decision.calls, decision.tools_off, shown, again=self._taken is not None), batches
+                )
             case Push():
                 self._log.append(
                     PushedBack,
@@ -250,9 +252,14 @@ class AgentActor:
             self._made_compactor().remember(event)
 
     def take_up(self, turns: Turns, acted: bool) -> None:
-        """Go on where an attempt that died has left off. ``acted``: the calls of its last reply came to the executor."""
+        """Go on where an attempt that died has left off. ``acted``: its last reply's calls came to the executor."""
         self._taken, self._acted = turns, acted
-        self.turns, self.usage, self.rejected, self.last_text = turns.turns, turns.usage, turns.rejected, turns.last_text
+        self.turns, self.usage, self.rejected, self.last_text = (
+            turns.turns,
+            turns.usage,
+            turns.rejected,
+            turns.last_text,
+        )
         self._finishing, self._finish_left, self._reminded = turns.finishing, turns.finish_left, turns.reminded
         self._called, self._tries, self._reasked = turns.called, turns.tries, turns.reasked
         if turns.reply is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import msgspec
 from ..engine import EngineError, Fenced, RunSpec
 from ..messages import Event
 from .checks import budget_of, check_amounts, new_facts
-from .database import connect
+from .database import There, connect
 from .desk import Seat
 from .keys import name_of, names
 from .lines import packed
@@ -56,13 +55,17 @@ class _Tree:
 class Book(Seat):
     """Only its owner writes to the file, so what is cached of it is true; where a transaction fails it is read anew."""
 
-    def __init__(self, path: Path, changed: Callable[[Sequence[str]], None]) -> None:
+    def __init__(self, path: Path, owned: Callable[[], bool], changed: Callable[[Sequence[str]], None]) -> None:
         self.path = path
         self.connection = connect(path, WORKER)
         self._changed = changed
-        there = os.stat(path)
-        self._identity = (there.st_dev, there.st_ino)
-        self._change = self.connection.execute("SELECT coalesce(max(change), 0) FROM standing").fetchone()[0]
+        self._there = There(path)
+        self._owned = owned
+        try:
+            self._change = self.connection.execute("SELECT coalesce(max(change), 0) FROM standing").fetchone()[0]
+        except BaseException:
+            self.connection.close()
+            raise
         self._held: set[str] = set()
         """Roots whose lease somebody in this process has."""
         self._trees: dict[str, _Tree] = {}
@@ -82,14 +85,11 @@ class Book(Seat):
     # -- a transaction -----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        try:
-            there = os.stat(self.path)
-        except FileNotFoundError:
-            there = None
-        if there is None or (there.st_dev, there.st_ino) != self._identity:
+        self._there.check()
+        if not self._owned():
             raise EngineError(
-                f"{self.path} was deleted or replaced while this process had it open; what was in it is gone, "
-                "so end this worker and start it anew"
+                f"the lock of {self.path} was deleted or replaced: another process may own the file by now; "
+                "end this worker and start it anew"
             )
 
     def flush(self) -> None:

@@ -15,7 +15,7 @@ from ..engine import Answered, AnyCommand, Cancel, EngineError, RunSpec
 from ..messages import encode_event
 from . import unstarted
 from .checks import check_amounts, check_name
-from .database import connect
+from .database import There, connect
 from .desk import Seat
 from .schema import CONTROL, CONTROL_FILE
 from .shares import unknown_budget
@@ -33,11 +33,13 @@ class Control(Seat):
 
     def __init__(self, folder: Path, holder: str, changed: Callable[[], None]) -> None:
         self.connection = connect_control(folder)
+        self._there = There(folder / CONTROL_FILE)
         self._holder = holder
         self._changed = changed
         self._wrote = False
 
     def begin(self) -> None:
+        self._there.check()
         self._wrote = False
 
     def committed(self) -> None:

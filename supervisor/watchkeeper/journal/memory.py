@@ -58,6 +58,8 @@ class MemoryEngine:
         self._bare: deque[Tree] = deque()
         """Ended trees without their facts."""
         self.leases_given: list[MemoryLease] = []
+        self.giving: dict[str, Leases] = {}
+        """By worker who iterates over leases."""
         self.bell = Bell()
         self.is_open = False
         self.limits = Shares()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .memory import MemoryEngine
 
 FULL_LOOK = 0.05
-"""Seconds after which a worker that had no room for a run that waits is asked again."""
+"""Seconds after which a worker that had no room is asked again; twice as many each time, up to a second."""
 
 
 class MemoryLease:
@@ -97,16 +97,20 @@ class Leases:
         if not self._begun:
             engine.check_open()
             self._begun = True
+            engine.giving[self._worker] = self
+            engine.bell.ring()
             for lease in [one for one in engine.leases_given if one.worker == self._worker]:
                 lease.die()
         await anyio.lowlevel.checkpoint()
-        while engine.is_open:
+        pause = FULL_LOOK
+        while engine.is_open and engine.giving.get(self._worker) is self:
             heard = engine.bell.heard()
             waits = engine.waits()
             if waits and self._capacity() > 0:
                 return engine.take(self._worker)
-            with anyio.move_on_after(FULL_LOOK if waits else float("inf")):
+            with anyio.move_on_after(pause if waits else float("inf")):
                 await heard.wait()
+            pause = FULL_LOOK if heard.is_set() else min(pause * 2, 1.0)
         raise StopAsyncIteration
 
 

@@ -13,7 +13,7 @@ from ..log import Gap
 from ..messages import Event
 from .checks import limit_of
 from .control import command_of
-from .database import connect_reader
+from .database import There, connect_reader
 from .lines import unpacked
 from .schema import CONTROL, CONTROL_FILE, WORKER, WORKERS
 from .status import Standing
@@ -55,16 +55,22 @@ class Readings:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._control = connect_reader(folder / CONTROL_FILE, CONTROL)
+        self._connection = connect_reader(folder / CONTROL_FILE, CONTROL)
+        self._there = There(folder / CONTROL_FILE)
         self._workers: dict[str, tuple[sqlite3.Connection, tuple[int, int]]] = {}
         self._versions: dict[str, int] = {}
         self._changes: dict[str, int] = {}
         self._commands = self._control.execute("SELECT coalesce(max(seq), 0) FROM command").fetchone()[0]
 
     def close(self) -> None:
-        self._control.close()
+        self._connection.close()
         for connection, _ in self._workers.values():
             connection.close()
+
+    @property
+    def _control(self) -> sqlite3.Connection:
+        self._there.check()
+        return self._connection
 
     # -- status ------------------------------------------------------------------------------------------------------
 

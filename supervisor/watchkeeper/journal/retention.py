@@ -33,9 +33,7 @@ _SWEEPS = (
 )
 
 
-async def prune(
-    desk: WritingDesk[Book], control: WritingDesk[Control], line: float | None, most: int | None, rows: int = ROWS
-) -> int:
+async def prune(desk: WritingDesk[Book], control: WritingDesk[Control], line: float | None, most: int | None) -> int:
     """Of one worker's file the trees that ended at ``line`` or before, then the oldest while more than ``most`` bytes
     are in use; how many trees."""
     pruned = 0
@@ -51,9 +49,9 @@ async def prune(
             break
         pruned += closed
         await _sweep(desk)
-    while forgotten := await desk.ask(lambda book: forget(book.connection, rows)):
-        await control.ask(lambda file, forgotten=forgotten: forget_submissions(file.connection, forgotten, rows))  # type: ignore[misc]
-    await control.ask(lambda file: forget_submissions(file.connection, (), rows))
+    while forgotten := await desk.ask(lambda book: forget(book.connection, ROWS)):
+        await control.ask(lambda file, forgotten=forgotten: forget_submissions(file.connection, forgotten, ROWS))  # type: ignore[misc]
+    await control.ask(lambda file: forget_submissions(file.connection, (), ROWS))
     while await desk.ask(lambda book: shrink(book.connection)):
         pass
     return pruned
@@ -103,7 +101,7 @@ def sweep_values(connection: sqlite3.Connection, after: bytes) -> bytes | None:
     return rows[-1][0] if rows else None
 
 
-def forget(connection: sqlite3.Connection, rows: int = ROWS) -> list[str]:
+def forget(connection: sqlite3.Connection, rows: int) -> list[str]:
     """Forget the oldest trees without facts beyond so many, whole; the ids of their roots."""
     found = connection.execute(
         "SELECT run.key, run.id FROM lease JOIN run ON run.key = lease.root JOIN standing ON standing.run = run.key"
@@ -131,7 +129,7 @@ def shrink(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute("PRAGMA freelist_count").fetchone()[0])
 
 
-def forget_submissions(connection: sqlite3.Connection, runs: Sequence[str], rows: int = ROWS) -> None:
+def forget_submissions(connection: sqlite3.Connection, runs: Sequence[str], rows: int) -> None:
     """In the control file: forget these, and of those that were cancelled in the queue the oldest beyond so many."""
     unclaimed = connection.execute(
         "SELECT id FROM submission WHERE placed = 0 AND worker IS NULL AND over = 1"

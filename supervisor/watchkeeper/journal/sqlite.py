@@ -62,6 +62,10 @@ class SqliteEngine:
         """Runs whose attempt is over without an end record, and those that were claimed and never begun."""
         self.queue: deque[tuple[WorkersFile, str]] = deque()
         self.leases_given: dict[str, SqliteLease] = {}
+        self.giving: Leases | None = None
+        """Who iterates over leases."""
+        self._unsure = False
+        """A claim broke off: something may be claimed that nobody knows of."""
         self.at_work = Bell()
         """Rings when there may be a run to execute."""
         self.early = Bell()
@@ -133,7 +137,8 @@ class SqliteEngine:
             return
         path = self.folder / WORKERS / f"{check_name('the name of a worker', worker)}.db"
         lock = Lock(path.with_suffix(".lock"))
-        desk = WritingDesk(f"journal-{worker}", path, self._seams, lambda: Book(path, self._written))
+        await lock.take()
+        desk = WritingDesk(f"journal-{worker}", path, self._seams, lambda: Book(path, lock.stands, self._written))
         try:
             await desk.start()
             await self._take_in(WorkersFile(worker, lock, desk))
@@ -237,12 +242,18 @@ class SqliteEngine:
         """Take up to so many runs from the queue of all into one's own."""
         assert self.worker is not None
         name, file = self.worker, self.files[self.worker]
-        if not await self.reader.ask(Readings.waits):
+        if not self._unsure and not await self.reader.ask(Readings.waits):
             return
+        unsure, self._unsure = self._unsure, True
         claimed = await self.control.ask(lambda control: control.claim(name, most))
+        if unsure:
+            known = {*self.leases_given, *(run for _, run in (*self.died, *self.queue))}
+            claimed = await self.control.ask(lambda control: control.claimed(name))
+            claimed = [one for one in claimed if one[0] not in known]
         await file.desk.ask(lambda book: book.take_in(claimed))
         runs = [run for run, *_ in claimed]
         self.queue.extend((file, run) for run in runs)
+        self._unsure = False
         self.control.tell(lambda control: control.placed(runs))
 
     async def given_back(self, lease: SqliteLease, suspended: bool) -> None:
@@ -252,7 +263,7 @@ class SqliteEngine:
             del self.leases_given[run]
             if not ended:
                 self.died.append((file, run))
-                self.at_work.ring()
+            self.at_work.ring()
         if ended:
             await self.control.ask(lambda control: control.over([run]))
             file.desk.tell(lambda book: book.over([run]))

@@ -6,8 +6,8 @@ from collections import deque
 
 INTENSITY = 10
 """Deaths within the window that are borne. A run that kills its worker three times is handed over long before."""
-WINDOW = 60.0
-"""Seconds. A worker that dies at its start is given up after about half of it."""
+WINDOW = 120.0
+"""Seconds. A worker that dies at its start is given up well before its end."""
 FIRST, MOST = 0.1, 5.0
 """Seconds before a second start in the window, and the most that doubling makes of them."""
 
