@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
 import anyio.abc
 import anyio.lowlevel
+from anyio.streams.memory import MemoryObjectSendStream
 
 from . import failures, plugins, reports
 from .actors.agent import AgentActor
@@ -41,6 +42,8 @@ from .guards.observed import Observed
 from .guards.policy import Policy
 from .guards.rate import RateLimit
 from .guards.reentry import DEEPEST, Reentry
+from .guards.request import heard
+from .guards.result import left_of
 from .guards.scope import Scope, Scoped
 from .guards.sideeffects import SideEffects
 from .ladder import MODES, GuardMode
@@ -76,6 +79,8 @@ if TYPE_CHECKING:
     from .guards.answer import AnswerGuard
     from .memory.recollection import Recollection
     from .opinions.bench import Bench
+
+T = TypeVar("T")
 
 CLOSING = 10.0
 """Seconds beyond the longest grace period that leaving waits for outcomes: each of them comes long before."""
@@ -341,7 +346,7 @@ class Supervisor:
         theirs = [Guarded(make(), limit, self.wording) for make in self._guards]
         bench = self._bench_of(run) if agent.judge is not None else None
         guards = self._guards_of(run, theirs, limit, bench)
-        for guard in (*guards, *(one for one in theirs if not one.calls)):
+        for guard in (*guards, *(one for one in theirs if "call" not in one.at)):
             log.attach(guard)
         if agent.memory is not None:
             run.memory = self._recollection(run, agent.memory)
@@ -357,6 +362,7 @@ class Supervisor:
             parallel=agent.limits.parallel,
             writers_alone=profile.writers_alone,
             unfinished=run.unfinished,
+            looked=self._asker(run, left_of, theirs, "result", wording=self.wording),
         )
         run.actor = AgentActor(
             run,
@@ -367,8 +373,9 @@ class Supervisor:
             provider=self._provider_of(agent.model),
             prices=self._prices,
             wording=self.wording,
-            examiner=partial(self._examiner_of, run, [one for one in theirs if one.answers]),
-            examined=agent.examined or any(one.answers for one in theirs),
+            examiner=partial(self._examiner_of, run, [one for one in theirs if "answer" in one.at]),
+            examined=agent.examined or any("answer" in one.at for one in theirs),
+            heard=self._asker(run, heard, theirs, "request"),
             bench=bench,
         )
         log.append(
@@ -390,13 +397,13 @@ class Supervisor:
         log.append(UserMessage, text=run.opening)
         send, receive = anyio.create_memory_object_stream[Batch](1)
         run.watchdog = watchdog
-        run.reader = log.reader("watchdog", must=True, lazy=True)
+        run.reader = log.reader("watchdog", must=True, lazy=True, look=partial(self._catch_up, run))
         tasks.start_soon(self._watch, run, watchdog, run.reader)
         tasks.start_soon(self._execute, run, receive)
         tasks.start_soon(self._think, run, send)
         await self._until_end(run, watchdog, run.reader)
 
-    async def _think(self, run: Run, batches: anyio.abc.ObjectSendStream[Batch]) -> None:
+    async def _think(self, run: Run, batches: MemoryObjectSendStream[Batch]) -> None:
         assert run.actor is not None
         with anyio.CancelScope() as run.agent_scope:
             try:
@@ -441,6 +448,16 @@ class Supervisor:
             await watchdog.run(reader)
         except Exception as error:
             reader.close()
+            run.crashed(error)
+
+    def _catch_up(self, run: Run) -> None:
+        """Somebody waits for the watchdog: it looks at once, in the task of whoever waits."""
+        assert run.watchdog is not None
+        assert run.reader is not None
+        try:
+            run.watchdog.catch_up(run.reader)
+        except Exception as error:
+            run.reader.close()
             run.crashed(error)
 
     async def _until_end(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
@@ -576,9 +593,17 @@ class Supervisor:
             guards.append(Duplicate(agent.tools, wording))
         if run.unfinished or any(tool.side_effect for tool in agent.tools.values()):
             guards.append(SideEffects(wording, run.unfinished))
-        guards += [one for one in theirs if one.calls]
+        guards += [one for one in theirs if "call" in one.at]
         note = partial(run.log.append, WouldRefuse)
         return [Observed(guard, note) if guard.name in profile.observe else guard for guard in guards]
+
+    def _asker(
+        self, run: Run, ask: Callable[..., T], theirs: Sequence[Guarded], hook: str, **more: Any
+    ) -> Callable[..., T] | None:
+        """Asks the guards of one hook; None where there are none."""
+        guards = [one for one in theirs if hook in one.at]
+        note = partial(run.log.append, WouldRefuse)
+        return partial(ask, guards=guards, observed=run.agent.profile.observe, note=note, **more) if guards else None
 
     def _check_observed(self, agent: Agent) -> None:
         observed = set(agent.profile.observe) - plugins.OWN_GUARDS
