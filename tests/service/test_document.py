@@ -29,6 +29,7 @@ class EachAnew:
         if scope["type"] == "http":
             headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
             async with standing() as stands:
+                stands.service.close()  # so that nobody waits for what does not come
                 await stands.tcp({**scope, "headers": [*headers, (b"host", HOST.encode())]}, receive, send)
 
 
