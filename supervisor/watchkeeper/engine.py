@@ -12,12 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from .approvals import Scope
 from .errors import WatchkeeperError
-from .guards.rule import Pattern
-from .ladder import GuardMode
-from .log import Gap
-from .messages import Event, Message, Mode, Outcome
+from .messages import Event, Gap, GuardMode, Message, Mode, Outcome, Scope
 from .states import State
 
 PAGE = 100
@@ -155,7 +151,7 @@ class Approve(Command, frozen=True, kw_only=True, tag="approve"):
     approval: str
     arguments_hash: str
     scope: Scope = "once"
-    pattern: dict[str, Pattern] | None = None
+    pattern: dict[str, str | tuple[str, ...]] | None = None
 
 
 class Deny(Command, frozen=True, kw_only=True, tag="deny"):
@@ -250,7 +246,8 @@ class SharedLimits(Protocol):
 class Engine(Protocol):
     """Open it with ``async with``; everything else raises :class:`EngineError` outside of that."""
 
-    limits: SharedLimits
+    @property
+    def limits(self) -> SharedLimits: ...
 
     async def __aenter__(self) -> Engine: ...
 
@@ -285,7 +282,7 @@ class Engine(Protocol):
 
     def watch(self, run: str, after: int = 0) -> AsyncIterator[Event | Gap]:
         """The durable facts from behind number ``after``: those that are there, then live ones; ends with the run. What
-        retention has deleted comes first as one :class:`.log.Gap`. Raises :class:`UnknownRun`."""
+        retention has deleted comes first as one :class:`.Gap`. Raises :class:`UnknownRun`."""
         ...
 
     def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import get_args
 
 from .messages import Action, Finding
+from .messages import GuardMode as GuardMode
 from .thresholds import Steps, Thresholds
 
-GuardMode = Literal["observe", "nudge", "enforce"]
 MODES: tuple[GuardMode, ...] = get_args(GuardMode)
 RUNGS: tuple[Action, ...] = ("nudge", "block", "stop")
 

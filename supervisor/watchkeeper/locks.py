@@ -11,7 +11,7 @@ from .tools import Effect
 class Grip:
     """A call's hold on what it touches, from just before it starts until it has really ended."""
 
-    __slots__ = ("above", "batch", "effect", "event", "name", "shared", "tree")
+    __slots__ = ("above", "batch", "effect", "event", "in_thread", "name", "shared", "tree")
 
     def __init__(self, tree: str, batch: object, above: frozenset[Grip], effect: Effect, name: str) -> None:
         self.tree = tree
@@ -20,6 +20,8 @@ class Grip:
         """Grips of the calls that this one was made within: it never waits for them."""
         self.effect = effect
         self.name = name
+        self.in_thread = False
+        """It is abandoned in a thread, which cannot be told to stop."""
         self.shared = any(map(is_shared, effect.writes)) or any(map(is_shared, effect.reads))
         self.event: anyio.Event | None = None
 
@@ -92,6 +94,10 @@ class Locks:
     @property
     def any_abandoned(self) -> bool:
         return bool(self._abandoned)
+
+    def stuck(self) -> list[str]:
+        """Names of the tools whose abandoned calls swallow their cancel."""
+        return sorted(grip.name for grips in self._abandoned.values() for grip in grips if not grip.in_thread)
 
     def in_the_way(self, grip: Grip) -> Grip | None:
         """An abandoned call that this one conflicts with."""

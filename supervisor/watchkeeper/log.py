@@ -8,12 +8,13 @@ from trimming; a viewer that is slow sees a gap.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import anyio
 
 from .messages import Event
+from .messages import Gap as Gap
 from .redaction import NOTHING_SECRET, Redaction, texts_of
 from .seams import Seams
 
@@ -27,7 +28,10 @@ BACKLOG = 256
 """Facts after which a lazy reader is woken although nobody waits for it."""
 
 OURS = frozenset(
-    ("run", "parent", "context", "call_id", "held", "child", "approval", "arguments_hash", "idempotency_key")
+    (
+        *("run", "parent", "context", "call_id", "held", "child", "approval", "arguments_hash", "idempotency_key"),
+        *("code", "command"),
+    )
 )
 """Fields that hold names, ids and digests of ours, or ids of calls, which are made without secrets."""
 
@@ -44,25 +48,18 @@ class Fold(Protocol):
     def folds(self) -> Mapping[type[Event], Callable[[Any], None]]: ...
 
 
-class Gap:
-    """What a slow viewer gets instead of the facts ``first`` to ``last``, which are no longer there."""
-
-    def __init__(self, first: int, last: int) -> None:
-        self.first = first
-        self.last = last
-
-    def __repr__(self) -> str:
-        return f"<Gap {self.first}-{self.last}>"
-
-
 class Reader:
     """A cursor on a log. ``passed`` is the number of the last fact that the reader is done with.
 
     A *lazy* reader is not woken for each fact, but when somebody waits for it (:meth:`Log.passed`), when it has a
-    backlog, and at the end.
+    backlog, and at the end. One that can ``look``, which deals with all facts that are there and never waits, is asked
+    to at once by whoever waits for it: that is two turns of the event loop less.
     """
 
-    def __init__(self, log: Log, name: str, after: int, must: bool, lazy: bool = False) -> None:
+    def __init__(
+        self, log: Log, name: str, after: int, must: bool, lazy: bool = False, look: Callable[[], None] | None = None
+    ) -> None:
+        self.look = look
         self.log = log
         self.name = name
         self.must = must
@@ -221,6 +218,25 @@ class Log:
         self.began = self._clock()
         self._at = self.seams.wall()
 
+    def restore(self, facts: Iterable[Event], also: Callable[[Event], None]) -> None:
+        """Begin with the facts of an earlier attempt at the run: numbers, turns and clock go on behind the last one, and
+        the folds see each of them, ``also`` before the others. The time between the attempts is no time of the run.
+        Raises ``ValueError`` if a number is missing."""
+        at = 0.0
+        for event in facts:
+            if event.n != self.n + 1:
+                raise ValueError(f"fact {self.n + 1} of run {self.run} is missing: the next one is {event.n}")
+            self.n, self.last_t, self.turn, self.user_turn = event.n, event.t, event.turn, event.user_turn
+            self.context, at = event.context, event.at
+            also(event)
+            self._events.append(event)
+            if len(self._events) > self.keep:
+                self._events.popleft()
+            for apply in self._folds.get(type(event), ()):
+                apply(event)
+        self.began = self._clock() - self.last_t
+        self._at = max(self.seams.wall(), at) - self.last_t
+
     def close(self) -> None:
         """End the log. Readers take what is left and then get nothing more."""
         self.closed = True
@@ -233,7 +249,15 @@ class Log:
         """The facts that are still there, from :attr:`first` on."""
         return tuple(self._events)
 
-    def reader(self, name: str, *, after: int = 0, must: bool = False, lazy: bool = False) -> Reader:
+    def reader(
+        self,
+        name: str,
+        *,
+        after: int = 0,
+        must: bool = False,
+        lazy: bool = False,
+        look: Callable[[], None] | None = None,
+    ) -> Reader:
         """A cursor that starts behind fact ``after``; a reader that ``must`` sees every fact from there on.
 
         Raises ``ValueError`` if there is a reader of that name, or if it must see facts that are no longer kept.
@@ -242,7 +266,7 @@ class Log:
             raise ValueError(f"the log of run {self.run} has a reader named {name!r} already")
         if must and after + 1 < self.first:
             raise ValueError(f"reader {name!r} must see fact {after + 1}, and the log begins with {self.first}")
-        reader = Reader(self, name, self._within(after), must, lazy)
+        reader = Reader(self, name, self._within(after), must, lazy, look)
         self._readers[name] = reader
         return reader
 
@@ -262,6 +286,10 @@ class Log:
             reader = self._readers.get(name)
             if reader is None or reader.passed >= n:
                 return
+            if reader.look is not None:
+                reader.look()
+                if reader.passed >= n:
+                    return
             reader.wake()
             event = anyio.Event()
             barrier = (name, n, event)
@@ -271,6 +299,11 @@ class Log:
             finally:
                 if barrier in self._barriers:
                     self._barriers.remove(barrier)
+
+    async def durable(self) -> None:
+        """Wait until all facts so far are durable; at once without a journal."""
+        if JOURNAL in self._readers:
+            await self.passed(JOURNAL, self.n)
 
     @property
     def is_journaled(self) -> bool:

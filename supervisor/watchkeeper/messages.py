@@ -28,12 +28,18 @@ Mode = Literal["after_turn", "now", "kill"]
 Action = Literal["nudge", "block", "pause", "stop"]
 Channel = Literal["content", "reasoning", "arguments"]
 Opinion = Literal["judge", "verifier"]
-Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push", "tell", "replace"]
-"""What a guard would do: ``push`` sends an answer back to the model, ``tell`` adds a word to a result, ``replace`` puts
-another call in its place."""
+Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push", "tell", "replace", "rewrite", "withhold", "halt"]
+"""What a guard would do: ``push`` sends an answer back to the model, ``tell`` adds a word to a result or to a request,
+``replace`` puts another call in its place, ``rewrite`` and ``withhold`` are about what a call gave, ``halt``
+ends the run before a request."""
 How = Literal["once", "run", "always", "denied", "timed_out", "cancelled"]
 """What became of a call that needed approval. The first three permit it: this call, such calls in this run, such calls
 in later runs of the agent too. ``timed_out``: nobody spoke in time, which is a no."""
+
+Scope = Literal["once", "run", "always"]
+"""What a yes covers: this call, such calls of its run, such calls of later runs of the agent too."""
+GuardMode = Literal["observe", "nudge", "enforce"]
+"""How far the ladder goes: it notes what it finds, says a word to the model, or goes all the way."""
 
 StepEnd = Literal["answer", "allowance", "run"]
 """How a step of a plan ended: by what the model said, by its allowance, or because the run was at its own end."""
@@ -188,8 +194,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``tokens``, ``input_tokens``, ``output_tokens``, ``money``, ``unpriced``, ``overrun``, ``loop``, ``tool_failing``,
     ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``answer_invalid``, ``judge``, ``empty``, ``length``,
     ``filtered``, ``volume``, ``stagnation``, ``context``, ``pause_expired``; for ``failed`` one of
-    ``model_unavailable``, ``model_refused``, ``crash``; for ``cancelled`` whatever the caller gave; for ``handed_over``
-    one of those of ``stopped``, or what the caller gave.
+    ``model_unavailable``, ``model_refused``, ``crash``, ``fenced``; for ``cancelled`` whatever the caller gave, or
+    ``suspended``, ``orphaned``; for ``handed_over`` one of those of ``stopped``, ``crashing``, or what the caller gave.
     """
 
     run: str
@@ -252,6 +258,17 @@ class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
     user_turn: int = 0
 
 
+class Gap:
+    """What a reader gets instead of the facts ``first`` to ``last``, which are no longer there."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+
+    def __repr__(self) -> str:
+        return f"<Gap {self.first}-{self.last}>"
+
+
 class RunStarted(Event, frozen=True, gc=False, tag="run_started"):
     agent: str
     task: str
@@ -271,7 +288,35 @@ class RunStarted(Event, frozen=True, gc=False, tag="run_started"):
     """The run that this one continues; empty if it begins anew."""
     earlier: dict[str, float] = {}
     """What that one and those before it have drawn from the budget, by dimension."""
+    code: str = ""
+    """Digest of the agent (``continuing.code_of``), where the run may outlive its process."""
     version: int = FORMAT
+
+
+class Recovered(Event, frozen=True, gc=False, tag="recovered"):
+    """Another attempt goes on with the run where the facts of those before it end."""
+
+    attempt: int
+    unknown: tuple[str, ...] = ()
+    """Ids of writing calls that were started and of which nobody knows whether they had their effect."""
+    again: tuple[str, ...] = ()
+    """Ids of calls that were started, only read, and run again."""
+
+
+class Suspended(Event, frozen=True, gc=False, tag="suspended"):
+    """This attempt has given the run back in order; another one goes on with it."""
+
+    attempt: int
+
+
+class LimitsRaised(Event, frozen=True, gc=False, tag="limits_raised"):
+    """Somebody has granted the run more."""
+
+    amounts: dict[str, float]
+    """What was added, by limit."""
+    command: str = ""
+    """Id of the command by which it was asked for."""
+    by: str = ""
 
 
 class RunEnding(Event, frozen=True, gc=False, tag="run_ending"):
@@ -286,6 +331,8 @@ class RunEnded(Event, frozen=True, gc=False, tag="run_ended"):
 class UserMessage(Event, frozen=True, gc=False, tag="user_message"):
     text: str
     source: Literal["task", "steer"] = "task"
+    command: str = ""
+    """Id of the command by which it was sent, where it came from outside the process."""
 
 
 class TurnStarted(Event, frozen=True, gc=False, tag="turn_started"):
@@ -707,6 +754,9 @@ class Unknown(Event, frozen=True, gc=False, tag="unknown"):
 
 AnyEvent = (
     RunStarted
+    | Recovered
+    | Suspended
+    | LimitsRaised
     | RunEnding
     | RunEnded
     | UserMessage

@@ -70,12 +70,26 @@ def load_detectors() -> list[Factory]:
 
 
 def load_guards() -> list[GuardFactory]:
-    """Guards of third parties: entry points of ``watchkeeper.guards`` name a function that makes one, for calls, for
-    answers (:class:`CallGuard`, :class:`AnswerGuard`) or for both.
+    """Guards of third parties: entry points of ``watchkeeper.guards`` name a function that makes one, for requests,
+    calls, results or answers (:class:`RequestGuard`, :class:`CallGuard`, :class:`ResultGuard`, :class:`AnswerGuard`),
+    or for several of them.
 
     Raises :class:`ConfigurationError` for one that cannot be loaded, and for two of one name, ours included.
     """
     return _load_all("watchkeeper.guards", OWN_GUARDS)
+
+
+def load_agent(name: str) -> Any:
+    """An agent, or a function of a :class:`.RunSpec` that makes one: the entry point of that name of
+    ``watchkeeper.agents``. Raises :class:`ConfigurationError` if there is none, or if it cannot be loaded."""
+    found = _found("watchkeeper.agents")
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none are installed"
+        raise ConfigurationError(
+            f"there is no agent {name!r}: it is not among those that the supervisor was given (agents=), nor an entry "
+            f"point of watchkeeper.agents ({known})"
+        )
+    return _load(found[name])
 
 
 def _load_all(group: str, own: Set[str]) -> list[Any]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
 import anyio.abc
 import anyio.lowlevel
+import msgspec
+from anyio.streams.memory import MemoryObjectSendStream
 
 from . import failures, plugins, reports
 from .actors.agent import AgentActor
@@ -41,11 +43,13 @@ from .guards.observed import Observed
 from .guards.policy import Policy
 from .guards.rate import RateLimit
 from .guards.reentry import DEEPEST, Reentry
+from .guards.request import heard
+from .guards.result import left_of
 from .guards.scope import Scope, Scoped
 from .guards.sideeffects import SideEffects
 from .ladder import MODES, GuardMode
 from .locks import Grip, Locks
-from .log import KEEP, Reader
+from .log import JOURNAL, KEEP, Reader
 from .memory.store import Store
 from .messages import (
     ChildStarted,
@@ -58,10 +62,12 @@ from .messages import (
 )
 from .model import Model
 from .monitor import LoopMonitor
+from .observers import Observer, Observers
 from .occurrences import Unfinished
 from .price import Price
 from .prices import Prices
 from .provider import Provider
+from .recalling import recall, take_up
 from .redaction import Redaction
 from .run import Ending, Run
 from .seams import Seams
@@ -71,16 +77,24 @@ from .windup import last_resort, wind_up
 from .wording import Wording
 
 if TYPE_CHECKING:
+    from .actors.journal import Journal
     from .continuing import Continuation
+    from .engine import Engine, Lease, RunSpec, RunStatus
     from .examiner import Examiner
     from .guards.answer import AnswerGuard
+    from .leasing import Maker, Worker
     from .memory.recollection import Recollection
     from .opinions.bench import Bench
+
+T = TypeVar("T")
 
 CLOSING = 10.0
 """Seconds beyond the longest grace period that leaving waits for outcomes: each of them comes long before."""
 ROUNDS = 3
 """Rounds of the loop within which a cancel from without has reached all tasks of the supervisor."""
+BLAMED = 8
+"""Runs that get the fact of a blocked loop: those that did something last. With hundreds of runs a fact for each of
+them would block the loop again, and again."""
 MAX_DEPTH = 2
 SHOWN_TASK = 500
 """Characters of a sub-agent's task that the fact of its start shows."""
@@ -107,6 +121,15 @@ class Supervisor:
     - ``token_key``: signs the tokens with which runs are continued, and checks them; at least 16 bytes. Without one
       they have a digest, which shows damage and no ill will. With one, only those that are signed with it are taken.
     - ``keep``: facts that a run's log keeps for late viewers.
+    - ``observers``: functions that are called with every fact of every run, in order, and must not wait: log lines,
+      metrics, traces (``watchkeeper.observe``).
+    - ``engine``: where runs outlive the process (``watchkeeper.journal``); open it around the supervisor. While that is
+      open, it executes what is submitted there, ``agents`` by the names in the specs: an :class:`Agent`, or a function
+      of the :class:`.RunSpec` that makes one; others are looked up in the entry points ``watchkeeper.agents``. Runs
+      that were broken off go on where their facts end (``docs/recovery.md``), if the agent's code is still the same, or
+      with ``any_code``. ``worker`` names this supervisor among others of the engine.
+    - ``drain``: seconds that leaving the block gives such runs to end their turn; then they are suspended, and go on
+      where the engine is opened next.
     """
 
     def __init__(
@@ -125,6 +148,12 @@ class Supervisor:
         keep: int = KEEP,
         plugged: bool = True,
         monitor: bool = True,
+        observers: Iterable[Observer] = (),
+        engine: Engine | None = None,
+        agents: Mapping[str, Maker] | None = None,
+        worker: str = "",
+        any_code: bool = False,
+        drain: float = 10.0,
     ) -> None:
         if max_runs < 1:
             raise ConfigurationError(f"max_runs must be at least 1, not {max_runs}")
@@ -149,7 +178,18 @@ class Supervisor:
             self.token_key = key_of(token_key)
         self._keep = keep
         self._max_runs = max_runs
+        self._drain = drain
+        self.engine = engine
+        self.worker: Worker | None = None
+        """Who takes leases of the engine, if there is one."""
+        if engine is not None:
+            from .leasing import Worker
+
+            self.worker = Worker(self, engine, agents or {}, name=worker, any_code=any_code, most=max_runs)
+        elif agents:
+            raise ConfigurationError("agents are for what an engine is given to do: Supervisor(engine=…, agents=…)")
         self._monitored = monitor
+        self._observers = Observers(observers)
         self._providers: dict[str, Provider] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._context: AbstractAsyncContextManager[Supervisor] | None = None
@@ -180,6 +220,7 @@ class Supervisor:
         mode: GuardMode | None = None,
         attended: bool | None = None,
         unfinished: Sequence[Unfinished] = (),
+        run_id: str = "",
     ) -> Run:
         """Start a run and return its handle; it can be cancelled from then on.
 
@@ -187,6 +228,7 @@ class Supervisor:
         ``parent`` the run is its sub-agent: it draws from the parent's limits and is cancelled with it. ``budget`` is
         one more to draw from, shared with whoever else holds it. ``mode`` (``observe``, ``nudge``, ``enforce``) and
         ``attended`` set aside what the agent's profile says of them, for this run; the mode for its sub-agents too.
+        ``run_id`` is its id, which no other run may have; else it gets one.
         ``unfinished``: writing calls of the run that this one goes on with, of which nobody knows whether they had
         their effect (``watchkeeper.occurrences.unfinished``): an equal one is asked about, and has the same key.
 
@@ -216,29 +258,23 @@ class Supervisor:
         above = [_purse_of(parent) if parent is not None else self.budget]
         if budget is not None:
             above.insert(0, budget)
-        run_id = self.seams.new_id("r")
-        agent, seams = self.seams.for_run(run_id, agent, task, parent)
-        run = Run(
-            self,
+        run = self._new(
+            run_id or self.seams.new_id("r"),
             agent,
             task,
-            run_id=run_id,
-            seams=seams,
-            budget=Budget(*above, **agent.limits.amounts()),
+            above,
             parent=parent,
             history=history,
-            keep=self._keep,
-            grips_above=_grips_above(parent),
-            within=_within(parent),
-            guard_mode=mode,
+            mode=mode,
             attended=attended,
             unfinished=unfinished,
         )
         if before is not None:
             run.go_on_from(before, given, text)
-        seams.follow(run)
-        self.runs[run.id] = run
-        if parent is None:
+        if parent is None and self.worker is not None:
+            spec = _spec_of(run, text or "", continue_from or "", mode, attended)
+            await self.worker.expect(run, spec)
+        elif parent is None:
             # Here, not in its task: the order of the queue is that of the calls of start.
             (self._inside.add if len(self._inside) < self._max_runs else self._queue.append)(run)
         self._tasks.start_soon(self._drive, run, name=f"run {run.id}")
@@ -256,7 +292,97 @@ class Supervisor:
                 task=run.task[:SHOWN_TASK],
                 key=task_key(agent.name, task, (message.content for message in history)),
             )
+        self._observe(run)
         return run
+
+    def _observe(self, run: Run, after: int = 0) -> None:
+        """The observers hear of the run, from behind that fact on."""
+        if self._observers and not run.observed:
+            assert self._tasks is not None
+            run.observed = True
+            heard_first = run.parent.log if run.parent is not None else None
+            linger = run.agent.limits.grace + CLOSING
+            self._tasks.start_soon(self._observers.follow, self._observers.reader(run.log, after), heard_first, linger)
+
+    def stuck(self) -> list[str]:
+        """Calls that were given up and go on, by their tools' names: they swallow their cancel, or hang in a thread
+        where no more threads are to be had. Nothing inside the process ends them."""
+        threads = self._threads
+        hang = [job.frame() or "a thread" for job in threads.abandoned] if threads.exhausted else []
+        return [*self._locks.stuck(), *hang]
+
+    def _new(
+        self,
+        run_id: str,
+        agent: Agent,
+        task: str,
+        above: Sequence[Budget],
+        *,
+        parent: Run | None = None,
+        history: Sequence[Message] = (),
+        mode: GuardMode | None = None,
+        attended: bool | None = None,
+        unfinished: Sequence[Unfinished] = (),
+    ) -> Run:
+        agent, seams = self.seams.for_run(run_id, agent, task, parent)
+        run = Run(
+            self,
+            agent,
+            task,
+            run_id=run_id,
+            seams=seams,
+            budget=Budget(*above, **agent.limits.amounts()),
+            parent=parent,
+            history=history,
+            keep=self._keep,
+            grips_above=_grips_above(parent),
+            within=_within(parent),
+            guard_mode=mode,
+            attended=attended,
+            unfinished=unfinished,
+        )
+        seams.follow(run)
+        self.runs[run.id] = run
+        return run
+
+    # -- what an engine is given to do -------------------------------------------------------------------------------
+
+    async def submit(self, spec: RunSpec, *, run: str = "") -> RunStatus:
+        """Have a run done by whoever executes the engine's runs: this supervisor, or another one. Durable when it
+        returns; ``run`` as in :meth:`.Engine.submit`. Raises :class:`ConfigurationError` without an engine, and what
+        that raises."""
+        if self.engine is None:
+            raise ConfigurationError("there is nowhere to submit a run to: Supervisor(engine=…)")
+        clean = self.redaction.anything
+        spec = msgspec.structs.replace(spec, task=clean(spec.task), history=clean(spec.history))
+        return await self.engine.submit(spec, run=run)
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing more of the engine, and suspend what is at work: each run after its turn, or when time is up.
+        Another attempt goes on with them. Returns when their facts are durable."""
+        if self.worker is None:
+            return
+        runs = [run for run in self.runs.values() if run.parent is None]
+        await self.worker.drain(seconds)
+        for run in runs:
+            await run.wait()
+
+    def run_of(self, spec: RunSpec, agent: Agent, run_id: str) -> Run:
+        """A run of the engine, for its worker. Raises :class:`ConfigurationError` if its spec cannot be executed."""
+        _check_mode(spec.mode)
+        self._check_observed(agent)
+        before, given, task, history = None, agent.limits, spec.task, spec.history
+        if spec.continue_from:
+            before, agent = self._continued(spec.continue_from, agent, (), False)
+            task, history = before.task, before.history
+        run = self._new(run_id, agent, task, [self.budget], history=history, mode=spec.mode, attended=spec.attended)
+        if before is not None:
+            run.go_on_from(before, given, spec.task or None)
+        return run
+
+    async def lead(self, run: Run) -> None:
+        """Execute a run that has its lease, to its end or the end of this attempt."""
+        await self._drive(run)
 
     # -- a run from start to end -------------------------------------------------------------------------------------
 
@@ -273,6 +399,8 @@ class Supervisor:
                         await self._perform(run, run.tasks)
                 except anyio.get_cancelled_exc_class():
                     if await self._cancelled_from_without():
+                        if run.lease is not None:
+                            run.break_off("suspended")
                         run.end(Ending("cancelled", "supervisor_closed"))
                     else:
                         run.crashed(RuntimeError("a call or a model left a cancel scope or a task group open"))
@@ -285,6 +413,8 @@ class Supervisor:
                             await wind_up(run)
                         except Exception as error:  # a defect of ours, or of a host's: nobody may wait for ever
                             last_resort(run, failures.full_text(error, self.redaction))
+                        if self.worker is not None and run.parent is None:
+                            await (self.worker.forget if run.lease is None else self.worker.give_back)(run)
                     self._let_out(run)
         except KeyboardInterrupt:
             raise
@@ -308,11 +438,14 @@ class Supervisor:
 
     async def _let_in(self, run: Run) -> bool:
         """Wait in the queue for a place; sub-agents have that of their root. False if it was ended meanwhile."""
-        while run in self._queue and run.ending is None:
+        while (run in self._queue or self._has_no_lease(run)) and run.ending is None:
             await run.changed()
         if run in self._queue:
             self._queue.remove(run)
         return run.ending is None
+
+    def _has_no_lease(self, run: Run) -> bool:
+        return self.worker is not None and run.parent is None and run.lease is None
 
     def _let_out(self, run: Run) -> None:
         self.runs.pop(run.id, None)
@@ -329,6 +462,7 @@ class Supervisor:
         log.begin()
         run.begin(log.began)
         run.move("running")
+        lease, earlier = run.root.lease, run.before
         judge = run.judge = Judge(
             profile.thresholds,
             mode=run.guard_mode,
@@ -336,12 +470,12 @@ class Supervisor:
             extra=self._detectors,
             wording=self.wording,
         )
-        watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
+        watchdog = run.watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
         limit = self._limit_of(run)
         theirs = [Guarded(make(), limit, self.wording) for make in self._guards]
         bench = self._bench_of(run) if agent.judge is not None else None
         guards = self._guards_of(run, theirs, limit, bench)
-        for guard in (*guards, *(one for one in theirs if not one.calls)):
+        for guard in (*guards, *(one for one in theirs if "call" not in one.at)):
             log.attach(guard)
         if agent.memory is not None:
             run.memory = self._recollection(run, agent.memory)
@@ -357,6 +491,7 @@ class Supervisor:
             parallel=agent.limits.parallel,
             writers_alone=profile.writers_alone,
             unfinished=run.unfinished,
+            looked=self._asker(run, left_of, theirs, "result", wording=self.wording),
         )
         run.actor = AgentActor(
             run,
@@ -367,16 +502,38 @@ class Supervisor:
             provider=self._provider_of(agent.model),
             prices=self._prices,
             wording=self.wording,
-            examiner=partial(self._examiner_of, run, [one for one in theirs if one.answers]),
-            examined=agent.examined or any(one.answers for one in theirs),
+            examiner=partial(self._examiner_of, run, [one for one in theirs if "answer" in one.at]),
+            examined=agent.examined or any("answer" in one.at for one in theirs),
+            heard=self._asker(run, heard, theirs, "request"),
             bench=bench,
         )
+        turns = recall(run, earlier.facts, earlier.past, guards) if earlier is not None else None
+        known = earlier.past.n if earlier is not None else 0
+        run.reader = log.reader("watchdog", after=known, must=True, lazy=True, look=partial(self._catch_up, run))
+        self._observe(run, known)
+        if lease is not None:
+            self._keep_journal(run, lease, known, tasks)
+        if earlier is not None and turns is not None:
+            take_up(run, earlier, turns, guards, lease.attempt if lease is not None else 0)
+            if run.ending is not None:  # all that is left is to write its end
+                run.agent_ended()
+                return
+        else:
+            self._write_start(run, lease)
+        send, receive = anyio.create_memory_object_stream[Batch](1)
+        tasks.start_soon(self._watch, run, watchdog, run.reader)
+        tasks.start_soon(self._execute, run, receive)
+        tasks.start_soon(self._think, run, send)
+        await self._until_end(run, watchdog, run.reader)
+
+    def _write_start(self, run: Run, lease: Lease | None) -> None:
+        agent, log = run.agent, run.log
         log.append(
             RunStarted,
             agent=agent.name,
             task=run.task,
             tools=tuple(agent.tools),
-            profile=profile.name,
+            profile=agent.profile.name,
             limits=run.limits(),
             model=agent.model.name,
             continued=len(run.history),
@@ -385,18 +542,32 @@ class Supervisor:
             attended=run.attended,
             continues=run.continues.run if run.continues is not None else "",
             earlier=run.continues.spent if run.continues is not None else {},
+            code=_code_of(agent) if lease is not None else "",
         )
         log.user_turn += 1
         log.append(UserMessage, text=run.opening)
-        send, receive = anyio.create_memory_object_stream[Batch](1)
-        run.watchdog = watchdog
-        run.reader = log.reader("watchdog", must=True, lazy=True)
-        tasks.start_soon(self._watch, run, watchdog, run.reader)
-        tasks.start_soon(self._execute, run, receive)
-        tasks.start_soon(self._think, run, send)
-        await self._until_end(run, watchdog, run.reader)
 
-    async def _think(self, run: Run, batches: anyio.abc.ObjectSendStream[Batch]) -> None:
+    def _keep_journal(self, run: Run, lease: Lease, known: int, tasks: anyio.abc.TaskGroup) -> None:
+        """Facts behind number ``known`` are made durable from here on; of a root, commands from outside are taken."""
+        from .actors.journal import Journal
+        from .obeying import Obedience
+
+        reader = run.log.reader(JOURNAL, after=known, must=True)
+        tasks.start_soon(self._write_journal, run, Journal(run, lease), reader)
+        if run.parent is None:
+            taken = run.before.past.commands if run.before is not None else set()
+            run.obedience = Obedience(run, lease, taken)
+            tasks.start_soon(run.obedience.run)
+
+    async def _write_journal(self, run: Run, journal: Journal, reader: Reader) -> None:
+        # It must see the end, whoever cancels: it returns when the log closes.
+        try:
+            with anyio.CancelScope(shield=True):
+                await journal.run(reader)
+        except Exception as error:
+            run.crashed(error)
+
+    async def _think(self, run: Run, batches: MemoryObjectSendStream[Batch]) -> None:
         assert run.actor is not None
         with anyio.CancelScope() as run.agent_scope:
             try:
@@ -443,6 +614,16 @@ class Supervisor:
             reader.close()
             run.crashed(error)
 
+    def _catch_up(self, run: Run) -> None:
+        """Somebody waits for the watchdog: it looks at once, in the task of whoever waits."""
+        assert run.watchdog is not None
+        assert run.reader is not None
+        try:
+            run.watchdog.catch_up(run.reader)
+        except Exception as error:
+            run.reader.close()
+            run.crashed(error)
+
     async def _until_end(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
         """Wait for an ending; time limits, deadlines of pause and cancel, and silence make one."""
         clock, executor = self.seams.clock, run.executor
@@ -486,6 +667,8 @@ class Supervisor:
         try:
             async with anyio.create_task_group() as self._tasks:
                 self._tasks.start_soon(self._stand_sentinel)
+                if self.worker is not None:
+                    self._tasks.start_soon(self.worker.run, self._tasks)
                 if monitor is not None:
                     monitor.start()
                 try:
@@ -505,6 +688,9 @@ class Supervisor:
 
     async def _close(self) -> None:
         """Cancel what is left and wait for the outcomes; name the calls that do not end."""
+        if self.worker is not None:
+            with anyio.CancelScope(shield=True):
+                await self.worker.drain(self._drain)
         left = list(self.runs.values())
         grace = max((run.agent.limits.grace for run in left), default=0.0)
         with anyio.CancelScope(shield=True), anyio.move_on_after(grace + CLOSING):
@@ -574,11 +760,19 @@ class Supervisor:
             guards.append(RateLimit(profile.rates, wording, interval=profile.interval))
         if any(tool.stable for tool in agent.tools.values()):
             guards.append(Duplicate(agent.tools, wording))
-        if run.unfinished or any(tool.side_effect for tool in agent.tools.values()):
-            guards.append(SideEffects(wording, run.unfinished))
-        guards += [one for one in theirs if one.calls]
+        if run.unfinished or run.before is not None or any(tool.side_effect for tool in agent.tools.values()):
+            guards.append(SideEffects(wording, run.unfinished, run.cleared))
+        guards += [one for one in theirs if "call" in one.at]
         note = partial(run.log.append, WouldRefuse)
         return [Observed(guard, note) if guard.name in profile.observe else guard for guard in guards]
+
+    def _asker(
+        self, run: Run, ask: Callable[..., T], theirs: Sequence[Guarded], hook: str, **more: Any
+    ) -> Callable[..., T] | None:
+        """Asks the guards of one hook; None where there are none."""
+        guards = [one for one in theirs if hook in one.at]
+        note = partial(run.log.append, WouldRefuse)
+        return partial(ask, guards=guards, observed=run.agent.profile.observe, note=note, **more) if guards else None
 
     def _check_observed(self, agent: Agent) -> None:
         observed = set(agent.profile.observe) - plugins.OWN_GUARDS
@@ -622,12 +816,34 @@ class Supervisor:
 
     def _loop_blocked(self, seconds: float, frame: str) -> None:
         now = self.seams.clock()
-        for run in self.runs.values():
-            if run.executor is None or run.log.closed:
-                continue
+        open_runs = [run for run in self.runs.values() if run.executor is not None and not run.log.closed]
+        open_runs.sort(key=lambda run: run.log.began + run.log.last_t, reverse=True)
+        for run in open_runs[:BLAMED]:
+            assert run.executor is not None
             # The call that held the loop has ended by now, as a rule: what a run has just done counts too.
             if run.executor.doing() or now - run.log.began - run.log.last_t < seconds:
                 run.log.append(LoopBlocked, seconds=seconds, frame=frame)
+
+
+def _code_of(agent: Agent) -> str:
+    from .continuing import code_of
+
+    return code_of(agent)
+
+
+def _spec_of(run: Run, text: str, token: str, mode: GuardMode | None, attended: bool | None) -> RunSpec:
+    """What another attempt needs to go on with a run that was started here."""
+    from .engine import RunSpec
+
+    return RunSpec(
+        agent=run.agent.name,
+        task=text if token else run.task,
+        history=() if token else run.history.messages(),
+        continue_from=token,
+        mode=mode,
+        attended=attended,
+        code=_code_of(run.agent),
+    )
 
 
 def _grips_above(parent: Run | None) -> frozenset[Grip]:

@@ -107,8 +107,13 @@ class Threads:
             raise job.error
         return job.value
 
+    @property
+    def exhausted(self) -> bool:
+        """So many calls never ended that no other one gets a thread."""
+        return len(self.abandoned) >= self._max_abandoned
+
     def _check_abandoned(self) -> None:
-        if len(self.abandoned) >= self._max_abandoned:
+        if self.exhausted:
             raise NoThread(f"{len(self.abandoned)} earlier calls never ended and hold their threads")
 
     def _hand_over(self, job: Job) -> None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ..log import Gap
 from ..messages import (
     Blocked,
     CallAdmitted,
@@ -15,6 +14,7 @@ from ..messages import (
     CallStarted,
     CancelRequested,
     Event,
+    Gap,
     ModelFirstChunk,
     ModelReplied,
     ModelRequested,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..messages import Outcome
 
-COMPLETED, FAILED, USAGE, STOPPED, CANCELLED, HANDED_OVER = 0, 1, 2, 3, 4, 6
+COMPLETED, FAILED, USAGE, STOPPED, CANCELLED, NOT_APPROVED, HANDED_OVER = range(7)
+UNREACHABLE, CONFIGURATION, TIMED_OUT, DETACHED = 69, 78, 124, 130
 
 CODES = {
     "completed": COMPLETED,
@@ -22,6 +23,23 @@ CODES = {
     "handed_over": HANDED_OVER,
 }
 """Exit codes by the status of the outcome. 2 is for what could not begin: wrong options, no key, no such file."""
+
+MEANINGS = {
+    COMPLETED: "the run has completed; the command has done what it was asked to",
+    FAILED: "the run has failed; not all of what was asked could be done",
+    USAGE: "wrong usage: nothing was done (an option, a run or a file that is not there, a prompt without a terminal)",
+    STOPPED: "the run was stopped by watchkeeper: a limit, or the watchdog",
+    CANCELLED: "the run was cancelled; the command was interrupted, or nobody reads its output",
+    NOT_APPROVED: "the run was stopped because an approval was denied or has expired",
+    HANDED_OVER: "the run was handed over to a person",
+    UNREACHABLE: "the service cannot be reached",
+    CONFIGURATION: "the configuration is wrong",
+    TIMED_OUT: "the time that the command was given to wait (`--timeout`) is over",
+    DETACHED: "Ctrl-C while waiting for a run, which goes on",
+}
+"""Every exit code of every command."""
+NO_APPROVAL = ("approval_denied", "approval_expired")
+"""Reasons of ``stopped`` with an exit code of their own."""
 
 LEAVE = 2.0
 """Seconds that a process gets to end in good order once all is said."""
@@ -36,6 +54,8 @@ class CommandError(Exception):
 
 
 def exit_code(outcome: Outcome) -> int:
+    if outcome.status == "stopped" and outcome.reason in NO_APPROVAL:
+        return NOT_APPROVED
     return CODES[outcome.status]
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ..log import Gap
 from ..messages import (
     ApprovalRequested,
     ApprovalResolved,
@@ -23,6 +22,7 @@ from ..messages import (
     ContextCompacted,
     DetectorFailed,
     Event,
+    Gap,
     GuardOverran,
     LoopBlocked,
     ModelFailed,

@@ -33,6 +33,7 @@ MODEL = Group("The model", sort_key=1)
 AGENT = Group("The agent", sort_key=2)
 LIMITS = Group("Limits (the profile's, unless given)", sort_key=3)
 CASSETTE = Group("Recording and playing back", sort_key=4)
+SERVICE = Group("Given to the service", sort_key=6)
 OUTPUT = Group("Output", sort_key=5)
 
 
@@ -168,6 +169,14 @@ class Options:
         Parameter(group=OUTPUT, help="Write a report, the events and a token to continue with into this folder."),
     ] = None
 
+    detach: Annotated[
+        bool, Parameter(group=SERVICE, help="Give it to the service, print its id, and go away; with --agent.")
+    ] = False
+    agent: Annotated[str, Parameter(group=SERVICE, help="The agent's name, as the service has it.")] = ""
+    label: Annotated[
+        tuple[str, ...], Parameter(group=SERVICE, help="NAME=VALUE, by which runs can be listed and cancelled.")
+    ] = ()
+
 
 def policy_in(options: Options) -> Policy:
     """What the options say of guards: the policy file, or a profile alone. Raises :class:`CommandError`."""
@@ -249,6 +258,11 @@ def _schema(path: Path | None) -> dict[str, Any] | None:
 
 
 def _limits(options: Options, profile: Profile) -> Limits:
+    return msgspec.structs.replace(profile.limits, **limits_given(options))
+
+
+def limits_given(options: Options) -> dict[str, Any]:
+    """What is said of limits, by fields of :class:`.Limits`."""
     given = {
         "max_turns": options.max_turns,
         "max_calls": options.max_calls,
@@ -261,9 +275,7 @@ def _limits(options: Options, profile: Profile) -> Limits:
         "reply_tokens": options.reply_tokens,
         "reasoning_tokens": options.reasoning_tokens,
     }
-    return msgspec.structs.replace(
-        profile.limits, **{name: value for name, value in given.items() if value is not None}
-    )
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def price_of(options: Options) -> Price | None:

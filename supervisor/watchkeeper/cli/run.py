@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated
 
 import anyio
@@ -14,12 +15,14 @@ import anyio.to_thread
 from cyclopts import Parameter
 
 from ..agent import Agent
+from ..engine import Engine
 from ..errors import ConfigurationError, RunEndedError
 from ..log import KEEP as LOG_KEEPS
 from ..messages import Outcome
 from ..model import Model
 from ..plugins import load_detectors, load_guards
 from ..run import Run
+from ..seams import Seams
 from ..supervisor import Supervisor
 from ..thresholds import Steps
 from .approving import Unasked, approver_at
@@ -60,6 +63,14 @@ def run(
     if options.another_agent and options.continue_from is None:
         raise CommandError("--another-agent is for --continue FILE: add that")
     check_report(options.report)
+    if options.detach:
+        from .detach import detach
+
+        if text is None:
+            raise CommandError("--continue is not for --detach")
+        return detach(options, text)
+    if options.agent or options.label:
+        raise CommandError(f"--{'agent' if options.agent else 'label'} is for --detach: add that")
     policy = policy_in(options)
     interrupts = Interrupts()
     with contextlib.ExitStack() as stack:
@@ -118,6 +129,20 @@ class Performance:
     async def perform(self, agent: Agent, task: str | None) -> int:
         """Start the run and see it through to its end; the exit code. Leaves nothing behind that could hold up the
         process: what does not stop is left to a hard exit."""
+        seams = self._deck.seams or Seams()
+        run_id = seams.new_id("r")
+        async with self._seen(run_id) as engine:
+            return await self._perform(agent, task, run_id, seams, engine)
+
+    def _seen(self, run_id: str) -> AbstractAsyncContextManager[Engine | None]:
+        """What makes it seen by other terminals. One that is played back is over at once, and in a time of its own."""
+        if self._deck.player is not None:
+            return contextlib.nullcontext()
+        from .foreground import foreground
+
+        return foreground(run_id)
+
+    async def _perform(self, agent: Agent, task: str | None, run_id: str, seams: Seams, engine: Engine | None) -> int:
         try:
             opened = Supervisor(
                 detectors=with_steps(load_detectors(), self._steps),
@@ -127,12 +152,13 @@ class Performance:
                 plugged=False,
                 token_key=os.environ.get(KEY) or None,
                 keep=KEEP if self._options.report is not None or agent.profile.on_stop == "hand_over" else LOG_KEEPS,
-                seams=self._deck.seams,
+                seams=seams,
+                engine=engine,
             )
         except ConfigurationError as error:  # a third party's detector or guard cannot be loaded; a key is too short
             raise CommandError(str(error)) from error
         async with opened as supervisor:
-            run = self._run = await self._start(supervisor, agent, task)
+            run = self._run = await self._start(supervisor, agent, task, run_id)
             run.log.attach(self._unasked)
             self._interrupts.watch(run)
             async with anyio.create_task_group() as tasks:
@@ -152,12 +178,16 @@ class Performance:
             self._stack.callback(hard_exit.disarm)
         return code
 
-    async def _start(self, supervisor: Supervisor, agent: Agent, task: str | None) -> Run:
+    async def _start(self, supervisor: Supervisor, agent: Agent, task: str | None, run_id: str) -> Run:
         if self._token is None:
-            return await supervisor.start(agent, task)
+            return await supervisor.start(agent, task, run_id=run_id)
         try:
             return await supervisor.start(
-                agent, task, continue_from=self._token, another_agent=self._options.another_agent
+                agent,
+                task,
+                continue_from=self._token,
+                another_agent=self._options.another_agent,
+                run_id=run_id,
             )
         except ConfigurationError as error:
             raise CommandError(f"--continue {self._options.continue_from}: {error}") from error

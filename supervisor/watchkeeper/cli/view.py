@@ -12,13 +12,14 @@ from typing import IO, TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from ..run import Run
 from .board import Board
 from .narrator import Line, Narrator
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
+
+    from ..run import Run
 
 EVERY = 0.12
 """Seconds between two pictures of what changes in place."""

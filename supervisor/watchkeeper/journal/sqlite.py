@@ -21,11 +21,13 @@ from ..seams import Seams
 from .bell import Bell, Bells
 from .book import Book
 from .checks import check_command, check_name, check_spec
-from .control import FILE, Control
+from .control import Control
 from .desk import Desk, WritingDesk
 from .hints import Hints
 from .lock import Lock, is_held
-from .readings import WORKERS, Changed, Readings
+from .readings import Changed, Readings
+from .retention import prune
+from .schema import CONTROL_FILE, WORKERS
 from .sqlitelease import Leases, SqliteLease, Watch
 
 T = TypeVar("T")
@@ -60,6 +62,10 @@ class SqliteEngine:
         """Runs whose attempt is over without an end record, and those that were claimed and never begun."""
         self.queue: deque[tuple[WorkersFile, str]] = deque()
         self.leases_given: dict[str, SqliteLease] = {}
+        self.giving: Leases | None = None
+        """Who iterates over leases."""
+        self._unsure = False
+        """A claim broke off: something may be claimed that nobody knows of."""
         self.at_work = Bell()
         """Rings when there may be a run to execute."""
         self.early = Bell()
@@ -75,7 +81,9 @@ class SqliteEngine:
             raise EngineError("this engine is open already")
         self._seams.bind()
         folder, holder = self.folder, self.worker or ""
-        self.control = WritingDesk("control", folder / FILE, self._seams, lambda: Control(folder, holder, self._sent))
+        self.control = WritingDesk(
+            "control", folder / CONTROL_FILE, self._seams, lambda: Control(folder, holder, self._sent)
+        )
         self.reader = Desk("reader", folder, self._seams, lambda: Readings(folder))
         self._hints = Hints(folder / "hints", holder or "control", self._look)
         try:
@@ -129,7 +137,8 @@ class SqliteEngine:
             return
         path = self.folder / WORKERS / f"{check_name('the name of a worker', worker)}.db"
         lock = Lock(path.with_suffix(".lock"))
-        desk = WritingDesk(f"journal-{worker}", path, self._seams, lambda: Book(path, self._written))
+        await lock.take()
+        desk = WritingDesk(f"journal-{worker}", path, self._seams, lambda: Book(path, lock.stands, self._written))
         try:
             await desk.start()
             await self._take_in(WorkersFile(worker, lock, desk))
@@ -211,6 +220,18 @@ class SqliteEngine:
         self.check_open()
         return await self.reader.ask(lambda reader: reader.page(query))
 
+    async def prune(self, *, older_than: float | None = None, larger_than: int | None = None) -> int:
+        """Delete the facts of trees that ended more than so many seconds ago, then the oldest ended ones for as long as
+        a file of this worker is larger than so many bytes; how many trees. ``get`` still says how they ended, for the
+        newest 10,000; ``watch`` gives a :class:`.log.Gap`. Nothing that is at work waits for it longer than for one
+        small transaction."""
+        self.check_open()
+        line = None if older_than is None else self._seams.wall() - older_than
+        pruned = 0
+        for file in list(self.files.values()):
+            pruned += await prune(file.desk, self.control, line, larger_than)
+        return pruned
+
     @property
     def limits(self) -> SqliteLimits:
         return SqliteLimits(self)
@@ -221,12 +242,18 @@ class SqliteEngine:
         """Take up to so many runs from the queue of all into one's own."""
         assert self.worker is not None
         name, file = self.worker, self.files[self.worker]
-        if not await self.reader.ask(Readings.waits):
+        if not self._unsure and not await self.reader.ask(Readings.waits):
             return
+        unsure, self._unsure = self._unsure, True
         claimed = await self.control.ask(lambda control: control.claim(name, most))
+        if unsure:
+            known = {*self.leases_given, *(run for _, run in (*self.died, *self.queue))}
+            claimed = await self.control.ask(lambda control: control.claimed(name))
+            claimed = [one for one in claimed if one[0] not in known]
         await file.desk.ask(lambda book: book.take_in(claimed))
         runs = [run for run, *_ in claimed]
         self.queue.extend((file, run) for run in runs)
+        self._unsure = False
         self.control.tell(lambda control: control.placed(runs))
 
     async def given_back(self, lease: SqliteLease, suspended: bool) -> None:
@@ -236,7 +263,7 @@ class SqliteEngine:
             del self.leases_given[run]
             if not ended:
                 self.died.append((file, run))
-                self.at_work.ring()
+            self.at_work.ring()
         if ended:
             await self.control.ask(lambda control: control.over([run]))
             file.desk.tell(lambda book: book.over([run]))

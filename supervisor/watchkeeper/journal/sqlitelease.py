@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .sqlite import SqliteEngine, WorkersFile
 
 FULL_LOOK = 0.05
-"""Seconds after which a worker that had no room is asked again."""
+"""Seconds after which a worker that had no room is asked again; twice as many each time, up to a second."""
 CLAIM = 8
 """Runs that a worker takes from the queue of all at once."""
 
@@ -100,14 +100,9 @@ class Leases:
     async def __anext__(self) -> Lease:
         engine = self._engine
         if not self._begun:
-            engine.check_open()
-            if engine.worker is None:
-                raise EngineError("an engine without a worker's name gives no leases; name one: SqliteEngine(worker=…)")
-            self._begun = True
-            for lease in list(engine.leases_given.values()):
-                lease.die()
-                await engine.given_back(lease, False)
-        while engine.is_open:
+            await self._begin()
+        pause = FULL_LOOK
+        while engine.is_open and engine.giving is self:
             heard = engine.at_work.heard()
             room = self._capacity()
             if room > 0:
@@ -115,9 +110,23 @@ class Leases:
                     await engine.claim(min(room, CLAIM))
                 if engine.died or engine.queue:
                     return await self._next()
-            with anyio.move_on_after(FULL_LOOK if room <= 0 else float("inf")):
+            with anyio.move_on_after(pause if room <= 0 else float("inf")):
                 await heard.wait()
+            pause = FULL_LOOK if heard.is_set() else min(pause * 2, 1.0)
         raise StopAsyncIteration
+
+    async def _begin(self) -> None:
+        """Whoever iterated before is gone, and with it its leases."""
+        engine = self._engine
+        engine.check_open()
+        if engine.worker is None:
+            raise EngineError("an engine without a worker's name gives no leases; name one: SqliteEngine(worker=…)")
+        self._begun = True
+        engine.giving = self
+        engine.at_work.ring()
+        for lease in list(engine.leases_given.values()):
+            lease.die()
+            await engine.given_back(lease, False)
 
     async def _next(self) -> Lease:
         engine = self._engine

@@ -172,7 +172,7 @@ def _body_refused(head: Head) -> Refusal | None:
 
 def _known(head: Head, door: Door, token: Known, session: Known) -> Principal | Refusal:
     if (head.method, head.path) in OPEN or (head.method == "GET" and head.path.startswith(STATIC)):
-        return NOBODY
+        return SOCKET if door.local and not head.authorization else NOBODY
     if head.authorization:
         scheme, _, secret = head.authorization[0].partition(" ")
         found = token(secret.strip()) if scheme.lower() == "bearer" else None

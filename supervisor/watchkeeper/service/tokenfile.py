@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import cast, get_args
 
 from ..engine import EngineError
-from ..journal.control import FILE, connect_control
+from ..journal.control import connect_control
 from ..journal.database import cannot
+from ..journal.schema import CONTROL_FILE
 from .access import Right
 from .tokens import Token, TokenStore
 
@@ -21,7 +22,7 @@ class TokenFile(TokenStore):
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
+        self._path = folder / CONTROL_FILE
         self._connection = connect_control(folder)
 
     def close(self) -> None:

@@ -1,0 +1,120 @@
+"""``watchkeeper pause``, ``resume``, ``steer`` and ``budget``: what a run that goes on can be told."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ..engine import AddBudget, AnyCommand, Pause, Resume, Steer
+from .columns import print_rows
+from .exits import COMPLETED, CommandError
+from .finding import Sources, through
+from .objects import print_object
+from .sending import TIMEOUT, sent, whoever
+from .standing import budget as amounts_of
+
+Run = Annotated[str, Parameter(help="The run: its id, the beginning of it, or @last.")]
+Wait = Annotated[float, Parameter(help=f"Seconds that the run gets to take it ({TIMEOUT:g}).")]
+Json = Annotated[bool, Parameter(help="The answer as a JSON object.")]
+
+
+def pause(
+    run: Run,
+    /,
+    *,
+    seconds: Annotated[float | None, Parameter(name=["--for"], help="Stop it after so many seconds (an hour).")] = None,
+    reason: Annotated[str, Parameter(help="Why, for the record.")] = "paused",
+    timeout: Wait = TIMEOUT,
+    json: Json = False,
+) -> int:
+    """Hold a run before its next request to the model; its clock stands still, the calls of its turn end."""
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise CommandError(f"--for {seconds:g}: it is more than 0 seconds")
+    return _send(run, Pause(reason=reason, seconds=seconds, by=whoever()), "pauses", timeout, json)
+
+
+def resume(
+    run: Run,
+    /,
+    *,
+    reason: Annotated[str, Parameter(help="Why, for the record.")] = "",
+    timeout: Wait = TIMEOUT,
+    json: Json = False,
+) -> int:
+    """Let a paused run go on."""
+    return _send(run, Resume(reason=reason, by=whoever()), "goes on", timeout, json)
+
+
+def steer(
+    run: Run,
+    text: Annotated[
+        str,
+        Parameter(allow_leading_hyphen=True, help="What it reads before its next turn; - takes it from the input."),
+    ],
+    /,
+    *,
+    timeout: Wait = TIMEOUT,
+    json: Json = False,
+) -> int:
+    """Say something to a run, as its user."""
+    if text.startswith("-") and text != "-":
+        raise CommandError(f"unknown option {text}, or a message that begins with a hyphen: give it by -, as input")
+    said = (sys.stdin.read() if text == "-" else text).strip()
+    if not said:
+        raise CommandError('there is nothing to say: watchkeeper steer RUN "What it is to read"')
+    return _send(run, Steer(text=said, by=whoever()), "reads it before its next turn", timeout, json)
+
+
+def budget(
+    run: Run,
+    /,
+    *,
+    add: Annotated[tuple[str, ...], Parameter(help="Raise a limit, such as turns=5, tokens=50000 or money=0.50.")] = (),
+    timeout: Wait = TIMEOUT,
+    json: Json = False,
+) -> int:
+    """What a run has spent and may spend; with --add it may spend more."""
+    amounts = amounts_in(add)
+    if amounts:
+        told = ", ".join(f"{amount:,g} more {name}" for name, amount in amounts.items())
+        return _send(run, AddBudget(amounts=amounts, by=whoever()), f"may spend {told}", timeout, json)
+
+    async def body(sources: Sources) -> int:
+        status = (await sources.find(run)).status
+        if json:
+            print_object({"run": status.run, "spent": status.spent, "limits": status.limits})
+        else:
+            lines = [[(text, "plain") for text in row] for row in amounts_of(status.spent, status.limits)]
+            print_rows(("WHAT", "SPENT", "LIMIT"), lines)  # type: ignore[arg-type]
+        return COMPLETED
+
+    return through(body)
+
+
+def amounts_in(given: Sequence[str]) -> dict[str, float]:
+    """Amounts by dimension as they are typed. Raises :class:`CommandError` for what is none."""
+    amounts: dict[str, float] = {}
+    for one in given:
+        name, _, text = one.partition("=")
+        try:
+            amount = float(text.replace("_", ""))
+        except ValueError:
+            amount = math.nan
+        if not name or not 0 < amount < math.inf:
+            raise CommandError(f"--add {one}: it is WHAT=AMOUNT, above 0, such as tokens=50000")
+        amounts[name] = amounts.get(name, 0.0) + amount
+    return amounts
+
+
+def _send(run: str, command: AnyCommand, done: str, timeout: float, json: bool) -> int:
+    if not timeout > 0:
+        raise CommandError(f"--timeout {timeout:g}: it is more than 0 seconds")
+
+    async def body(sources: Sources) -> int:
+        return await sent(await sources.find(run), command, done, patience=timeout, json=json)
+
+    return through(body)
