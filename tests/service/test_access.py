@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -231,6 +233,10 @@ def test_addresses_are_read_and_written(text: str, bind: Bind) -> None:
 def test_addresses_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"unix|address"):
         Bind.parse(text)
+
+
+def test_a_socket_without_a_path_is_the_default_one() -> None:
+    assert Bind.parse("unix:", Path("/state/api.sock")) == Bind(path="/state/api.sock")
 
 
 def test_a_door_is_known_by_its_own_names() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -13,7 +15,7 @@ from schemathesis.checks import negative_data_rejection, positive_data_acceptanc
 
 from service.standing import HOST, Stored, standing
 from watchkeeper.service.access import OPEN
-from watchkeeper.service.app import document
+from watchkeeper.service.app import ROUTES, document
 
 DOCUMENT = msgspec.json.decode(document())
 STREAMS = {"/v1/events", "/v1/runs/{run}/events"}
@@ -27,6 +29,7 @@ class EachAnew:
         if scope["type"] == "http":
             headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
             async with standing() as stands:
+                stands.service.close()  # so that nobody waits for what does not come
                 await stands.tcp({**scope, "headers": [*headers, (b"host", HOST.encode())]}, receive, send)
 
 
@@ -64,3 +67,15 @@ def test_unknown_fields_are_said_to_be_refused() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     for name in ("RunSpec", "CancelBody", "BulkBody", "StopBody", "Decision", "SteerBody", "SessionBody"):
         assert schemas[name]["additionalProperties"] is False, name
+
+
+def test_the_page_on_the_service_names_each_route_with_its_scope() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    said = {(method, path): right for method, path, right in re.findall(r"^\| `(\w+) (/\S+)` \| (\w*) ?\|", text, re.M)}
+    routes = {
+        (method, path): handler.opt["right"] or ""
+        for handler in ROUTES
+        for path in handler.paths
+        for method in handler.http_methods
+    }
+    assert said == {(method, path.replace(":str", "")): right for (method, path), right in routes.items()}
