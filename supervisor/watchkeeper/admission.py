@@ -11,7 +11,12 @@ from . import arguments, outputs
 from .budget import Budget, Hold, Short
 from .fingerprint import call_key, loop_key
 from .fitting import Problem
+from .guards.duplicate import Duplicate
+from .guards.equal import RefuseEqual
 from .guards.guard import Ask, CallGuard, Note, Proposal, Refuse, Replace, Reuse, Wait
+from .guards.observed import Observed
+from .guards.rate import RateLimit
+from .guards.sideeffects import SideEffects
 from .messages import Call, Kind, Result
 from .naming import resolve
 from .redaction import HELD, NOTHING_SECRET, Redaction
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
     from .occurrences import Execution
     from .threads import Job
 
+COUNTING = (Duplicate, RateLimit, RefuseEqual, SideEffects)
+"""Guards that note what they are asked about; what all others know is in the facts."""
 SHOWN_ARGUMENTS = 2000
 """Characters of the canonical arguments in a ``CallEnded``."""
 LOOKED_THROUGH = SHOWN_ARGUMENTS + HELD
@@ -47,7 +54,8 @@ class Slot(Proposal):
 
     __slots__ = (
         "arguments", "asked", "coroutine", "deadline", "dependents", "execution", "grip", "heading", "hold", "job",
-        "lost", "not_before", "note", "repaired", "replacements", "settled", "sharers", "shown", "started", "waits",
+        "begun", "lost", "not_before", "note", "repaired", "replacements", "settled", "sharers", "shown", "started",
+        "waits",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +95,8 @@ class Slot(Proposal):
         self.sharers: list[Slot] | None = None
         """Equal reads of the batch that get this one's result."""
         self.settled = False
+        self.begun = 0
+        """Attempts at it before its run was recovered."""
         self.hold: Hold | None = None
         """What is set aside for its cost."""
         self.lost = False
@@ -186,6 +196,29 @@ class Admission:
     def tools(self) -> Mapping[str, Tool]:
         """All that a call may be of, by name."""
         return self._tools
+
+    def counted(self, tool: str) -> Mapping[str, float]:
+        """What a call of a tool counts in."""
+        return self._counted.get(tool) or self._counts(tool)
+
+    def slot_of(self, call: Call, turn: int, t: float, tool: str = "") -> Slot | None:
+        """The call as a slot, unasked; of another ``tool`` where that was run in its place. None: its arguments do not
+        fit, or there is no such tool."""
+        found = resolve(tool or call.tool, self._tools)
+        parsed = arguments.parse(found, call.arguments) if found is not None else None
+        if found is None or parsed is None or isinstance(parsed, arguments.BadArguments):
+            return None
+        return self._slot(call, found, parsed, turn, t)
+
+    def remember(self, slot: Slot, upto: str | None = None) -> None:
+        """Ask the guards that count calls about one that was proposed before the run was recovered, as far as the one
+        that has answered it; whatever they say of it now."""
+        for guard in self._guards:
+            inner = guard.observed if isinstance(guard, Observed) else guard
+            if isinstance(inner, COUNTING):
+                inner.call(slot)
+            if guard.name == upto:
+                return
 
     def _slot(self, call: Call, tool: Tool, parsed: arguments.Parsed, turn: int, t: float) -> Slot:
         identity = key = call_key(tool.name, parsed.canonical)
@@ -320,7 +353,7 @@ class Admission:
         if self._approvals is not None:
             slot.asked = self._approvals.considered(slot.tool, slot.arguments, slot.values, asks)
             asks = slot.asked.left
-            if not asks or self._approvals.somebody():
+            if not asks or self._approvals.is_kept(call.id) or self._approvals.somebody():
                 return None
         guard, ask = next((one for one in asks if one[1].nobody is None), asks[0])
         tool = slot.tool.name

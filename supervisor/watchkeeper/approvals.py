@@ -16,12 +16,13 @@ from .errors import ApprovalError
 from .fingerprint import arguments_hash as hash_of
 from .guards.grants import Grant, Grants, exact_rule, pattern_rule
 from .guards.guard import Ask
-from .guards.rule import Compiled, Pattern
+from .guards.rule import Compiled, Pattern, Rule
 from .messages import ApprovalRequested, ApprovalResolved, How
 from .tools import Tool
 
 if TYPE_CHECKING:
     from .admission import Slot
+    from .recovery.past import Past
 
 Scope = Literal["once", "run", "always"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -160,6 +161,17 @@ class Pending:
         self.on_resolved: Callable[[], None] | None = None
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """An approval that a call had asked for before its run was recovered: it has the same id, bound to the same bytes."""
+
+    approval: str
+    arguments_hash: str
+    seconds: float
+    """That are left until silence is a no."""
+    resolution: Resolution | None = None
+    """What became of it, if its call has no result yet."""
+
+
 class Approvals:
     """Those of one run. All methods decide at once and write the facts; none waits.
 
@@ -194,9 +206,33 @@ class Approvals:
         self.pending: dict[str, Pending] = {}
         self._grants: list[Grant] = []
         self._answered: dict[str, How] = {}
+        self._kept: dict[str, Kept] = {}
+        self.before: frozenset[str] = frozenset()
+        """Approvals that were answered before the run was recovered."""
 
     def __contains__(self, approval: str) -> bool:
         return approval in self.pending or approval in self._answered
+
+    def take_up(self, past: Past, kept: Mapping[str, Kept]) -> None:
+        """Go on where an attempt that died has left them: ``kept`` by the id of the call, the empty one for an answer.
+        What was permitted for the rest of the run is, as far as one guard alone had asked."""
+        for question in (one for asked in past.asked.values() for one in asked):
+            request, resolved = question.request, question.resolved
+            if resolved is None:
+                continue
+            self._answered[request.approval] = resolved.how
+            if resolved.how in ("run", "always") and resolved.by != "earlier" and len(request.by) == 1:
+                self._grants.append(_grant_again(request, resolved))
+        self.before = frozenset(self._answered)
+        self._kept = dict(kept)
+
+    def permitted(self, approval: str) -> bool:
+        """Whether the answer to an approval was a yes."""
+        return self._answered.get(approval) in SCOPES
+
+    def is_kept(self, call_id: str) -> bool:
+        """The call has asked before the run was recovered."""
+        return call_id in self._kept
 
     # -- ask ---------------------------------------------------------------------------------------------------------
 
@@ -262,8 +298,13 @@ class Approvals:
         asks: list[tuple[str, Ask]],
         slot: int,
     ) -> Pending:
+        seconds, kept = self._seconds, self._kept.pop(call_id, None)
+        if kept is not None and kept.arguments_hash != hash_of(arguments):
+            kept = None
+        if kept is not None:
+            seconds = kept.seconds
         approval = Approval(
-            self._new_id("a"),
+            self._new_id("a") if kept is None else kept.approval,
             run=self._run,
             agent=self._agent,
             task=self._task,
@@ -271,10 +312,16 @@ class Approvals:
             tool="" if tool is None else tool.name,
             arguments=arguments,
             asks=asks,
-            seconds=self._seconds,
-            due=self._clock() + self._seconds,
+            seconds=seconds,
+            due=self._clock() + seconds,
         )
-        pending = self.pending[approval.id] = Pending(approval, tool, values, asks, slot)
+        pending = Pending(approval, tool, values, asks, slot)
+        if kept is not None and kept.resolution is not None:
+            pending.resolution = kept.resolution
+            return pending
+        self.pending[approval.id] = pending
+        if kept is not None:
+            return pending
         self._append(
             ApprovalRequested,
             slot=slot,
@@ -390,6 +437,14 @@ class Approvals:
         )
         if pending.on_resolved is not None:
             pending.on_resolved()
+
+
+def _grant_again(request: ApprovalRequested, resolved: ApprovalResolved) -> Grant:
+    asked = frozenset({(request.by[0], request.why)})
+    if resolved.pattern is None:
+        return Grant(request.approval, request.tool, resolved.by, asked, request.arguments_hash)
+    rule = Rule("allow", request.tool, when=(resolved.pattern,) if resolved.pattern else (), approved=True)
+    return Grant(request.approval, request.tool, resolved.by, asked, "", rule, Compiled(rule))
 
 
 def intact(slot: Slot) -> bool:

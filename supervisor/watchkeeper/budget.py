@@ -63,6 +63,10 @@ class Budget:
         """By dimension, settlements whose amount nobody could tell: with any of them ``spent`` is the least it was."""
         self._holds = 0
 
+    def count_holds_from(self, number: int) -> None:
+        """Holds up to this number were given before: the next one has a higher one."""
+        self._holds = max(self._holds, number)
+
     def child(self, **limits: float | None) -> Budget:
         return Budget(self, **limits)
 

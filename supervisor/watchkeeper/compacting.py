@@ -84,6 +84,12 @@ class Compactor:
         )
         return room.compacted(int((before + fixed) * counted), int((after + fixed) * counted), log.turn)
 
+    def remember(self, fact: ContextCompacted) -> None:
+        """What an attempt that died has done."""
+        if fact.summary != self._summary:
+            self._summary, self._summed_up = fact.summary, fact.turn
+            self._covered = frozenset(fact.dropped)
+
     def _standing(self) -> Standing:
         agent, worth, newest = self._run.agent, dict[str, int](), dict[str, str]()
         wanted = {*agent.required, *agent.required_any, *agent.fresh}

@@ -60,6 +60,10 @@ class Examiner:
         self._person = person
         self._wording = run.supervisor.wording
 
+    def take_up(self, reasked: int) -> None:
+        """So many answers have been sent back before."""
+        self._gate.reasked = reasked
+
     async def examine(self, answer: Answer, *, last: bool) -> Answer | Push | End:
         """``last``: there will be no other turn, so nothing can go back. What the verifier costs is charged; a cancel
         ends the examination at once."""

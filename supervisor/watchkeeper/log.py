@@ -8,7 +8,7 @@ from trimming; a viewer that is slow sees a gap.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -27,7 +27,10 @@ BACKLOG = 256
 """Facts after which a lazy reader is woken although nobody waits for it."""
 
 OURS = frozenset(
-    ("run", "parent", "context", "call_id", "held", "child", "approval", "arguments_hash", "idempotency_key")
+    (
+        *("run", "parent", "context", "call_id", "held", "child", "approval", "arguments_hash", "idempotency_key"),
+        *("code", "command"),
+    )
 )
 """Fields that hold names, ids and digests of ours, or ids of calls, which are made without secrets."""
 
@@ -122,6 +125,11 @@ class Reader:
         self.passed = self.taken if n is None else n
         if self.log._barriers:
             self.log._check_barriers()
+
+    def skip(self) -> None:
+        """Pass over what is there: it has been dealt with before."""
+        self.taken = self.log.n
+        self.done()
 
     def close(self) -> None:
         """It reads no more: it holds nothing back and nobody waits for it. Closing twice changes nothing."""
@@ -221,6 +229,25 @@ class Log:
         self.began = self._clock()
         self._at = self.seams.wall()
 
+    def restore(self, facts: Iterable[Event], also: Callable[[Event], None]) -> None:
+        """Begin with the facts of an earlier attempt at the run: numbers, turns and the clock go on behind the last one,
+        and the folds see each of them, ``also`` before the others. The time between the attempts is no time of the run.
+        Raises ``ValueError`` if a number is missing."""
+        at = 0.0
+        for event in facts:
+            if event.n != self.n + 1:
+                raise ValueError(f"fact {self.n + 1} of run {self.run} is missing: the next one is {event.n}")
+            self.n, self.last_t, self.turn, self.user_turn = event.n, event.t, event.turn, event.user_turn
+            self.context, at = event.context, event.at
+            also(event)
+            self._events.append(event)
+            if len(self._events) > self.keep:
+                self._events.popleft()
+            for apply in self._folds.get(type(event), ()):
+                apply(event)
+        self.began = self._clock() - self.last_t
+        self._at = max(self.seams.wall(), at) - self.last_t
+
     def close(self) -> None:
         """End the log. Readers take what is left and then get nothing more."""
         self.closed = True
@@ -271,6 +298,11 @@ class Log:
             finally:
                 if barrier in self._barriers:
                     self._barriers.remove(barrier)
+
+    async def durable(self) -> None:
+        """Wait until all facts so far are durable; at once without a journal."""
+        if JOURNAL in self._readers:
+            await self.passed(JOURNAL, self.n)
 
     @property
     def is_journaled(self) -> bool:

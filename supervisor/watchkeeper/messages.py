@@ -188,8 +188,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``tokens``, ``input_tokens``, ``output_tokens``, ``money``, ``unpriced``, ``overrun``, ``loop``, ``tool_failing``,
     ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``answer_invalid``, ``judge``, ``empty``, ``length``,
     ``filtered``, ``volume``, ``stagnation``, ``context``, ``pause_expired``; for ``failed`` one of
-    ``model_unavailable``, ``model_refused``, ``crash``; for ``cancelled`` whatever the caller gave; for ``handed_over``
-    one of those of ``stopped``, or what the caller gave.
+    ``model_unavailable``, ``model_refused``, ``crash``, ``fenced``; for ``cancelled`` whatever the caller gave, or
+    ``suspended``, ``orphaned``; for ``handed_over`` one of those of ``stopped``, ``crashing``, or what the caller gave.
     """
 
     run: str
@@ -271,7 +271,36 @@ class RunStarted(Event, frozen=True, gc=False, tag="run_started"):
     """The run that this one continues; empty if it begins anew."""
     earlier: dict[str, float] = {}
     """What that one and those before it have drawn from the budget, by dimension."""
+    code: str = ""
+    """Digest of the agent (``continuing.code_of``), where the run may outlive its process."""
     version: int = FORMAT
+
+
+class Recovered(Event, frozen=True, gc=False, tag="recovered"):
+    """Another attempt goes on with the run where the facts of those before it end."""
+
+    attempt: int
+    unknown: tuple[str, ...] = ()
+    """Ids of writing calls that were started and of which nobody knows whether they had their effect."""
+    again: tuple[str, ...] = ()
+    """Ids of calls that were started, only read, and run again."""
+    agent: str = ""
+
+
+class Suspended(Event, frozen=True, gc=False, tag="suspended"):
+    """This attempt has given the run back in order; another one goes on with it."""
+
+    attempt: int
+
+
+class LimitsRaised(Event, frozen=True, gc=False, tag="limits_raised"):
+    """Somebody has granted the run more."""
+
+    amounts: dict[str, float]
+    """What was added, by limit."""
+    command: str = ""
+    """Id of the command by which it was asked for."""
+    by: str = ""
 
 
 class RunEnding(Event, frozen=True, gc=False, tag="run_ending"):
@@ -286,6 +315,8 @@ class RunEnded(Event, frozen=True, gc=False, tag="run_ended"):
 class UserMessage(Event, frozen=True, gc=False, tag="user_message"):
     text: str
     source: Literal["task", "steer"] = "task"
+    command: str = ""
+    """Id of the command by which it was sent, where it came from outside the process."""
 
 
 class TurnStarted(Event, frozen=True, gc=False, tag="turn_started"):
@@ -707,6 +738,9 @@ class Unknown(Event, frozen=True, gc=False, tag="unknown"):
 
 AnyEvent = (
     RunStarted
+    | Recovered
+    | Suspended
+    | LimitsRaised
     | RunEnding
     | RunEnded
     | UserMessage

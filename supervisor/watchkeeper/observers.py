@@ -39,8 +39,8 @@ class Observers:
                 report("observer_failed", observer=repr(observer), cause=full_text(error, Redaction()))
 
     def reader(self, log: Log) -> Reader:
-        """Their cursor on a log; they see what is appended from now on, all of it."""
-        return log.reader(NAME, after=log.n, must=True)
+        """Their cursor on a log, of which they see everything."""
+        return log.reader(NAME, must=True)
 
     async def follow(self, reader: Reader, parent: Log | None, linger: float) -> None:
         """Tell them the facts of a run to its end. When cancelled, for at most ``linger`` seconds more: the run, which

@@ -78,6 +78,19 @@ def load_guards() -> list[GuardFactory]:
     return _load_all("watchkeeper.guards", OWN_GUARDS)
 
 
+def load_agent(name: str) -> Any:
+    """An agent, or a function of a :class:`.RunSpec` that makes one: the entry point of that name of
+    ``watchkeeper.agents``. Raises :class:`ConfigurationError` if there is none, or if it cannot be loaded."""
+    found = _found("watchkeeper.agents")
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none are installed"
+        raise ConfigurationError(
+            f"there is no agent {name!r}: it is not among those that the supervisor was given (agents=), nor an entry "
+            f"point of watchkeeper.agents ({known})"
+        )
+    return _load(found[name])
+
+
 def _load_all(group: str, own: Set[str]) -> list[Any]:
     found = _found(group)
     for name in found.keys() & own:

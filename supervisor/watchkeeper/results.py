@@ -10,7 +10,7 @@ from .approvals import Approval, Resolution
 from .errors import Transient
 from .fingerprint import result_key
 from .history import OPEN
-from .messages import Kind, Result
+from .messages import Call, Kind, Result
 from .redaction import NOTHING_SECRET, Redaction
 from .wording import Told, Wording
 
@@ -85,6 +85,11 @@ class Results:
 
     def not_run(self, slot: Slot, why: str, *, error: str | None = None, by: str = "cancel") -> Settlement:
         return Settlement(self._result(slot, "not_run", self._wording.not_run(slot.tool.name, why), error, by))
+
+    def withheld(self, call: Call) -> Result:
+        """It was to be run after a recovery, and its arguments are not there as the model wrote them."""
+        told = self._wording.not_run(call.tool, "the run broke off, and its arguments held a secret, which is not kept")
+        return Result(call.id, call.tool, "not_run", told.text, error="arguments_withheld", by="journal")
 
     def not_approved(self, slot: Slot, approval: Approval, resolution: Resolution) -> Settlement:
         """What needed a yes and has none."""

@@ -7,10 +7,11 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import anyio.streams.memory
 import msgspec
 
@@ -22,7 +23,7 @@ from .detect.handover import Work
 from .errors import RunEndedError
 from .guards.evidence import Evidence
 from .guards.rule import Pattern
-from .history import History
+from .history import OPEN, History
 from .ladder import GuardMode
 from .ledger import Ledger
 from .log import Gap, Log, Reader
@@ -34,6 +35,7 @@ from .messages import (
     CallProposed,
     CancelRequested,
     Event,
+    LimitsRaised,
     Message,
     Mode,
     Nudged,
@@ -43,12 +45,14 @@ from .messages import (
     Resumed,
     Status,
     Stopped,
+    Suspended,
     Unverified,
     Verdict,
 )
 from .model import CallDelta, TextDelta
 from .occurrences import Unfinished
 from .profiles import DIMENSIONS, Limits
+from .recovery.past import OUTCOME_UNKNOWN, Past
 from .seams import Seams
 from .states import State
 from .stopwatch import Stopwatch, Timed
@@ -62,15 +66,29 @@ if TYPE_CHECKING:
     from .actors.watchdog import Watchdog
     from .continuing import Continuation
     from .detect.judge import Judge
+    from .engine import Lease
     from .locks import Grip
     from .memory.recollection import Recollection
+    from .obeying import Obedience
+    from .recalling import Before
     from .supervisor import Supervisor
 
 T = TypeVar("T")
 
 MODES: tuple[Mode, ...] = ("after_turn", "now", "kill")
+UNWRITABLE = "journal"
+"""With which the reason of a pause begins that is due to a journal which cannot be written."""
+TIMED = ("seconds", "working_seconds")
+"""Limits of time: the run's own, and none of its budget."""
 AFTER_TURN = 120.0
 """Seconds that a turn gets to end after ``cancel(mode="after_turn")`` before it becomes ``now``."""
+
+
+class Said(NamedTuple):
+    """What a user has said, and by which command where it came from outside the process."""
+
+    text: str
+    command: str = ""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -106,8 +124,24 @@ class Run:
         guard_mode: GuardMode | None = None,
         attended: bool | None = None,
         unfinished: Sequence[Unfinished] = (),
+        lease: Lease | None = None,
     ) -> None:
         self.id = run_id
+        self.lease = lease
+        """Where its facts are kept, if it may outlive the process."""
+        self.cut: str | None = None
+        """Why this attempt ends without an end of the run: ``suspended``, ``fenced``."""
+        self.before: Before | None = None
+        """What the attempts before this one have left."""
+        self.obedience: Obedience | None = None
+        self.suspending = False
+        """This attempt is to end before its next turn."""
+        self.cut_at = 0
+        """Number of the last fact before that: what follows is nobody's business."""
+        self.cleared: set[str] = set()
+        """Keys of calls of which a tool has said that they did not happen."""
+        self.told_end = self.told_cancel = False
+        """The log of an attempt that died has those facts of the end."""
         self.supervisor = supervisor
         self.agent = agent
         redaction = supervisor.redaction.and_of(agent.secrets)
@@ -175,7 +209,7 @@ class Run:
         self.detail = ""
         self.step = ""
         """The step of a plan that is being done, in words; whoever makes the plan sets it."""
-        self.steers: deque[str] = deque()
+        self.steers: deque[Said] = deque()
         self.ending: Ending | None = None
         self.mode: Mode | None = None
         self.ends_as: Status = "cancelled"
@@ -190,6 +224,7 @@ class Run:
         self.wakes_at = float("inf")
         """When the supervisor looks at the run next of its own accord."""
         self._paused_at = 0.0
+        self._paused_for = ""
         self.began = seams.clock()
         self._wall = Stopwatch(self.began)
         """Time without pauses."""
@@ -211,6 +246,8 @@ class Run:
         self.agent_at_rest = False
         self.watchdog: Watchdog | None = None
         self.reader: Reader | None = None
+        self.observed: Reader | None = None
+        """Of those who look on, if there are any."""
         self.cancel_fact = 0
         """Number of the first ``CancelRequested``."""
         self.threadsafe = FromThreads(self)
@@ -294,14 +331,31 @@ class Run:
 
     # -- steer -------------------------------------------------------------------------------------------------------
 
-    def steer(self, text: str) -> None:
-        """Say something to the agent, as the user; it reads it before its next turn.
+    def steer(self, text: str, *, command: str = "") -> None:
+        """Say something to the agent, as the user; it reads it before its next turn. ``command`` stands in the fact.
 
         Raises :class:`RunEndedError` if the run has ended or is about to.
         """
         self._must_live("take a message")
         check_steer(text)
-        self.steers.append(text)
+        self.steers.append(Said(text, command))
+
+    def pause_for_journal(self, why: str) -> None:
+        """Its journal cannot be written; nothing of it is lost."""
+        self.pause(f"{UNWRITABLE}: {why}")
+
+    def journal_is_back(self) -> None:
+        if self._paused_for.startswith(UNWRITABLE):
+            self.resume(f"the {UNWRITABLE} can be written again")
+
+    @property
+    def is_paused(self) -> bool:
+        return self._unpaused is not None
+
+    def was_answered(self, approval: str, how: Literal["yes", "no"]) -> bool:
+        """Whether an approval was answered so before the run was recovered."""
+        asking = self._asking_of(approval)
+        return approval in asking.before and asking.permitted(approval) == (how == "yes")
 
     @property
     def approvals(self) -> tuple[Approval, ...]:
@@ -353,6 +407,7 @@ class Run:
         seconds = self.agent.limits.pause if seconds is None else seconds
         check_pause(seconds)
         self._pause(seconds)
+        self._paused_for = reason
         self.log.append(Paused, reason=reason, deadline=seconds)
         self.notify()
 
@@ -379,6 +434,35 @@ class Run:
             self.move("running")
         self.log.append(Resumed, reason=reason)
         self.notify()
+
+    def add_budget(self, amounts: Mapping[str, float], *, by: str = "", command: str = "") -> None:
+        """Raise limits of the run: so much is added to each that is named (``turns``, ``tokens``, ``calls:search``,
+        ``seconds``, …). Those above it, of its parent or its supervisor, stay what they are. A run that was about to
+        finish for want of it goes on.
+
+        Raises ``ValueError`` for what is no amount or has no limit here, and changes nothing then;
+        :class:`RunEndedError` if the run has ended or is about to.
+        """
+        self._must_live("be granted more")
+        for name, amount in amounts.items():
+            has = name in self.budget.limits or (name in TIMED and getattr(self.agent.limits, name) is not None)
+            if not has:
+                raise ValueError(f"run {self.id} has no limit of {name} of its own that could be raised")
+            if not isinstance(amount, int | float) or not 0 < amount < math.inf:
+                raise ValueError(f"{name} is raised by a number above 0, not by {amount!r}")
+        self.raise_limits(amounts)
+        if self.actor is not None:
+            self.actor.raised(amounts)
+        self.log.append(LimitsRaised, amounts=dict(amounts), command=command, by=by)
+        self.notify()
+
+    def raise_limits(self, amounts: Mapping[str, float]) -> None:
+        for name, amount in amounts.items():
+            if name in self.budget.limits:
+                self.budget.limits[name] += amount
+        more = {name: (getattr(self.agent.limits, name) or 0.0) + amounts[name] for name in TIMED if name in amounts}
+        if more:
+            self.agent = self.agent.within(msgspec.structs.replace(self.agent.limits, **more))
 
     def cancel(self, reason: str = "cancelled", mode: Mode = "now", *, deadline: float | None = None) -> bool:
         """End the run from outside. Never discards finished work; the outcome's history can be continued.
@@ -456,18 +540,19 @@ class Run:
         """An actor has failed, by a defect of ours or of what the host gave it: the run ends, and no other notices."""
         self.end(Ending("failed", "crash", cause=failures.full_text(error, self.log.redaction)))
 
-    def rule(self, verdict: Verdict, cause: int) -> None:
-        """Carry out a verdict of the watchdog. Nothing is done to a run that is ending already."""
+    def rule(self, verdict: Verdict, cause: int, *, blocked: bool = False, paused: bool = False) -> None:
+        """Carry out a verdict of the watchdog. Nothing is done to a run that is ending already. ``blocked``, ``paused``:
+        so much of it was done by an attempt that died."""
         if self.ending is not None or self.log.closed:
             return
         finding, log = verdict.finding, self.log
         if verdict.action == "stop":
             log.append(Stopped, verdict=verdict, cause=cause)
             self.end(Ending("stopped", verdict.reason, verdict=verdict))
-        elif verdict.action == "pause":
+        elif verdict.action == "pause" and not paused:
             self._hold(verdict, cause)
         else:
-            if verdict.action == "block" and finding.keys:
+            if verdict.action == "block" and finding.keys and not blocked:
                 log.append(Blocked, keys=finding.keys, by=finding.detector, cause=cause, known=finding.known)
             log.append(Nudged, text=verdict.message, by=finding.detector, cause=cause)
 
@@ -475,6 +560,7 @@ class Run:
         """Pause for a person, for what would be a stop without one. The model reads why, should it go on."""
         if self._unpaused is None:
             self._pause(self.agent.limits.pause)
+            self._paused_for = verdict.reason
         assert self.paused_until is not None
         left = self.paused_until - self.seams.clock()
         fact = self.log.append(Paused, reason=verdict.reason, deadline=left, verdict=verdict, cause=cause)
@@ -495,6 +581,9 @@ class Run:
     async def gate(self) -> None:
         """Hold here while the run is paused. First all facts so far are judged, for a verdict may pause it."""
         await self.log.passed("watchdog", self.log.n)
+        if self.suspending:
+            self.break_off("suspended")
+            await anyio.lowlevel.checkpoint_if_cancelled()
         while self._unpaused is not None and self.stopping_after_turn is None:
             if self.state == "running":
                 self.move("pausing")
@@ -521,7 +610,10 @@ class Run:
             elif entry.ended:
                 continue
             text = (told(call.tool) if told is not None else self.supervisor.wording.not_run(call.tool, why)).text
-            self.log.append(CallEnded, slot=call.slot, result=Result(call.id, call.tool, "not_run", text, by=by))
+            result = Result(call.id, call.tool, "not_run", text, by=by)
+            if entry is not None and entry.started:  # by an attempt that died
+                result = Result(call.id, call.tool, "abandoned", OPEN, error=OUTCOME_UNKNOWN, by=by)
+            self.log.append(CallEnded, slot=call.slot, result=result)
 
     def settle_rest(self, why: str) -> None:
         """At the end: calls of the last reply that never came to the executor, or that it never came to."""
@@ -539,6 +631,55 @@ class Run:
         self.began = now
         self._wall.restart(now)
         self._working.restart(now)
+
+    def take_up(self, past: Past) -> None:
+        """Go on where an attempt that died has left off, as far as the handle is concerned: its time, a pause, a cancel
+        or a stop that was on its way."""
+        now = self.seams.clock()
+        self.began = now - past.t
+        self._wall.restart(now, past.times.wall)
+        self._working.restart(now, past.times.working)
+        self.told_end, self.told_cancel = past.ending is not None, past.confirmed
+        if past.paused:
+            self._take_up_pause(past, now)
+            self.journal_is_back()
+        if past.cancels:
+            self._take_up_cancel(past, now)
+        if past.stopped is not None:
+            self.end(Ending("stopped", past.stopped.verdict.reason, verdict=past.stopped.verdict))
+
+    def _take_up_pause(self, past: Past, now: float) -> None:
+        first = past.paused[0]
+        whole = self.agent.limits.pause if first.deadline is None else first.deadline
+        self._pause(max(whole - (past.t - first.t), 0.0))
+        self._paused_at, self._paused_for = now - (past.t - first.t), first.reason
+        self._held = next(((one.verdict, one.n) for one in past.paused if one.verdict is not None), None)
+
+    def _take_up_cancel(self, past: Past, now: float) -> None:
+        first, last = past.cancels[0], past.cancels[-1]
+        self.mode, self.ends_as, self.cancel_fact = last.mode, first.status, first.n
+        self.cancelled_at = now - (past.t - first.t)
+        if last.mode == "after_turn":
+            self.stopping_after_turn = first.reason
+            self.after_turn_by = now + max(AFTER_TURN - (past.t - first.t), 0.0)
+        else:
+            self.end(Ending(first.status, first.reason))
+
+    @property
+    def rests(self) -> bool:
+        """Nothing goes on in it that another attempt would have to do again."""
+        waits = self.executor is None or self.executor.waits_for_people
+        return waits or self.state == "paused" or self._awaits_provider
+
+    def break_off(self, why: str) -> None:
+        """End this attempt, and not the run: what runs is cancelled, and nothing that follows is kept. Another attempt
+        goes on behind the last fact that is there now."""
+        if self.cut is not None or self.outcome is not None or self.log.closed:
+            return
+        if why == "suspended" and self.lease is not None:
+            self.log.append(Suspended, attempt=self.lease.attempt)
+        self.cut, self.cut_at = why, self.log.n
+        self.end(Ending("failed" if why == "fenced" else "cancelled", why))
 
     def waits(self, waiting: bool) -> None:
         """Its agent waits for the provider (rate limit, breaker, back-off), or does so no more. What would come after

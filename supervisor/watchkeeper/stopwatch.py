@@ -36,9 +36,9 @@ class Stopwatch:
             self._reasons.discard(reason)
             self._from = now
 
-    def restart(self, now: float) -> None:
-        """Begin anew at 0; what holds it still does."""
-        self._seconds = 0.0
+    def restart(self, now: float, seconds: float = 0.0) -> None:
+        """Begin anew, at 0 or at so many seconds; what holds it still does."""
+        self._seconds = seconds
         self._from = now
 
 

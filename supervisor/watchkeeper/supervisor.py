@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 import anyio.abc
 import anyio.lowlevel
+import msgspec
 
 from . import failures, plugins, reports
 from .actors.agent import AgentActor
@@ -45,7 +46,7 @@ from .guards.scope import Scope, Scoped
 from .guards.sideeffects import SideEffects
 from .ladder import MODES, GuardMode
 from .locks import Grip, Locks
-from .log import KEEP, Reader
+from .log import JOURNAL, KEEP, Reader
 from .memory.store import Store
 from .messages import (
     ChildStarted,
@@ -63,6 +64,7 @@ from .occurrences import Unfinished
 from .price import Price
 from .prices import Prices
 from .provider import Provider
+from .recalling import recall, take_up
 from .redaction import Redaction
 from .run import Ending, Run
 from .seams import Seams
@@ -72,9 +74,12 @@ from .windup import last_resort, wind_up
 from .wording import Wording
 
 if TYPE_CHECKING:
+    from .actors.journal import Journal
     from .continuing import Continuation
+    from .engine import Engine, Lease, RunSpec, RunStatus
     from .examiner import Examiner
     from .guards.answer import AnswerGuard
+    from .leasing import Maker, Worker
     from .memory.recollection import Recollection
     from .opinions.bench import Bench
 
@@ -108,6 +113,13 @@ class Supervisor:
     - ``token_key``: signs the tokens with which runs are continued, and checks them; at least 16 bytes. Without one
       they have a digest, which shows damage and no ill will. With one, only those that are signed with it are taken.
     - ``keep``: facts that a run's log keeps for late viewers.
+    - ``engine``: where runs outlive the process (``watchkeeper.journal``); open it around the supervisor. While that is
+      open, it executes what is submitted there, ``agents`` by the names in the specs: an :class:`Agent`, or a function
+      of the :class:`.RunSpec` that makes one; others are looked up in the entry points ``watchkeeper.agents``. Runs
+      that were broken off go on where their facts end (``docs/recovery.md``), if the agent's code is still the same, or
+      with ``any_code``. ``worker`` names this supervisor among others of the engine.
+    - ``drain``: seconds that leaving the block gives such runs to end their turn; then they are suspended, and go on
+      where the engine is opened next.
     - ``observers``: functions that are called with every fact of every run, in order, and must not wait: log lines,
       metrics, traces (``watchkeeper.observe``).
     """
@@ -128,6 +140,11 @@ class Supervisor:
         keep: int = KEEP,
         plugged: bool = True,
         monitor: bool = True,
+        engine: Engine | None = None,
+        agents: Mapping[str, Maker] | None = None,
+        worker: str = "",
+        any_code: bool = False,
+        drain: float = 10.0,
         observers: Iterable[Observer] = (),
     ) -> None:
         if max_runs < 1:
@@ -153,6 +170,16 @@ class Supervisor:
             self.token_key = key_of(token_key)
         self._keep = keep
         self._max_runs = max_runs
+        self._drain = drain
+        self.engine = engine
+        self.worker: Worker | None = None
+        """Who takes leases of the engine, if there is one."""
+        if engine is not None:
+            from .leasing import Worker
+
+            self.worker = Worker(self, engine, agents or {}, name=worker, any_code=any_code, most=max_runs)
+        elif agents:
+            raise ConfigurationError("agents are for what an engine is given to do: Supervisor(engine=…, agents=…)")
         self._monitored = monitor
         self._observers = Observers(observers)
         self._providers: dict[str, Provider] = {}
@@ -221,29 +248,23 @@ class Supervisor:
         above = [_purse_of(parent) if parent is not None else self.budget]
         if budget is not None:
             above.insert(0, budget)
-        run_id = self.seams.new_id("r")
-        agent, seams = self.seams.for_run(run_id, agent, task, parent)
-        run = Run(
-            self,
+        run = self._new(
+            self.seams.new_id("r"),
             agent,
             task,
-            run_id=run_id,
-            seams=seams,
-            budget=Budget(*above, **agent.limits.amounts()),
+            above,
             parent=parent,
             history=history,
-            keep=self._keep,
-            grips_above=_grips_above(parent),
-            within=_within(parent),
-            guard_mode=mode,
+            mode=mode,
             attended=attended,
             unfinished=unfinished,
         )
         if before is not None:
             run.go_on_from(before, given, text)
-        seams.follow(run)
-        self.runs[run.id] = run
-        if parent is None:
+        if parent is None and self.worker is not None:
+            spec = _spec_of(run, text or "", continue_from or "", mode, attended)
+            await self.worker.expect(run, spec)
+        elif parent is None:
             # Here, not in its task: the order of the queue is that of the calls of start.
             (self._inside.add if len(self._inside) < self._max_runs else self._queue.append)(run)
         self._tasks.start_soon(self._drive, run, name=f"run {run.id}")
@@ -261,11 +282,82 @@ class Supervisor:
                 task=run.task[:SHOWN_TASK],
                 key=task_key(agent.name, task, (message.content for message in history)),
             )
-        if self._observers:
-            heard_first = parent.log if parent is not None else None
-            linger = agent.limits.grace + CLOSING
-            self._tasks.start_soon(self._observers.follow, self._observers.reader(run.log), heard_first, linger)
         return run
+
+    def _new(
+        self,
+        run_id: str,
+        agent: Agent,
+        task: str,
+        above: Sequence[Budget],
+        *,
+        parent: Run | None = None,
+        history: Sequence[Message] = (),
+        mode: GuardMode | None = None,
+        attended: bool | None = None,
+        unfinished: Sequence[Unfinished] = (),
+    ) -> Run:
+        agent, seams = self.seams.for_run(run_id, agent, task, parent)
+        run = Run(
+            self,
+            agent,
+            task,
+            run_id=run_id,
+            seams=seams,
+            budget=Budget(*above, **agent.limits.amounts()),
+            parent=parent,
+            history=history,
+            keep=self._keep,
+            grips_above=_grips_above(parent),
+            within=_within(parent),
+            guard_mode=mode,
+            attended=attended,
+            unfinished=unfinished,
+        )
+        seams.follow(run)
+        self.runs[run.id] = run
+        return run
+
+    # -- what an engine is given to do -------------------------------------------------------------------------------
+
+    async def submit(self, spec: RunSpec, *, run: str = "") -> RunStatus:
+        """Have a run done by whoever executes the engine's runs: this supervisor, or another one. Durable when it
+        returns; ``run`` as in :meth:`.Engine.submit`. Raises :class:`ConfigurationError` without an engine, and what
+        that raises."""
+        if self.engine is None:
+            raise ConfigurationError("there is nowhere to submit a run to: Supervisor(engine=…)")
+        clean = self.redaction.anything
+        spec = msgspec.structs.replace(spec, task=clean(spec.task), history=clean(spec.history))
+        return await self.engine.submit(spec, run=run)
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing more of the engine, and suspend what is at work: each run after its turn, or when the time is up.
+        Another attempt goes on with them. Returns when their facts are durable."""
+        if self.worker is None:
+            return
+        runs = [run for run in self.runs.values() if run.parent is None]
+        await self.worker.drain(seconds)
+        for run in runs:
+            await run.wait()
+
+    def run_of(self, spec: RunSpec, agent: Agent, run_id: str) -> Run:
+        """A run of the engine, for its worker. Raises :class:`ConfigurationError` if its spec cannot be executed."""
+        _check_mode(spec.mode)
+        self._check_observed(agent)
+        before, given, task, history = None, agent.limits, spec.task, spec.history
+        if spec.continue_from:
+            before, agent = self._continued(spec.continue_from, agent, (), False)
+            task, history = before.task, before.history
+        run = self._new(
+            run_id, agent, task, [self.budget], history=history, mode=spec.mode, attended=spec.attended
+        )
+        if before is not None:
+            run.go_on_from(before, given, spec.task or None)
+        return run
+
+    async def lead(self, run: Run) -> None:
+        """Execute a run that has its lease, to its end or the end of this attempt."""
+        await self._drive(run)
 
     # -- a run from start to end -------------------------------------------------------------------------------------
 
@@ -274,6 +366,8 @@ class Supervisor:
 
         The outcome is published inside the group; leaving it waits for calls that did not stop.
         """
+        if self._observers:
+            self._observe(run)
         try:
             async with anyio.create_task_group() as run.tasks:
                 try:
@@ -282,6 +376,8 @@ class Supervisor:
                         await self._perform(run, run.tasks)
                 except anyio.get_cancelled_exc_class():
                     if await self._cancelled_from_without():
+                        if run.lease is not None:
+                            run.break_off("suspended")
                         run.end(Ending("cancelled", "supervisor_closed"))
                     else:
                         run.crashed(RuntimeError("a call or a model left a cancel scope or a task group open"))
@@ -294,6 +390,8 @@ class Supervisor:
                             await wind_up(run)
                         except Exception as error:  # a defect of ours, or of a host's: nobody may wait for ever
                             last_resort(run, failures.full_text(error, self.redaction))
+                        if self.worker is not None and run.parent is None:
+                            await (self.worker.forget if run.lease is None else self.worker.give_back)(run)
                     self._let_out(run)
         except KeyboardInterrupt:
             raise
@@ -301,6 +399,13 @@ class Supervisor:
             if failures.holds(group, KeyboardInterrupt):
                 raise
             reports.report("run_broken", run=run.id, cause=failures.full_text(group, self.redaction))
+
+    def _observe(self, run: Run) -> None:
+        assert self._tasks is not None
+        run.observed = self._observers.reader(run.log)
+        heard_first = run.parent.log if run.parent is not None else None
+        linger = run.agent.limits.grace + CLOSING
+        self._tasks.start_soon(self._observers.follow, run.observed, heard_first, linger)
 
     async def _cancelled_from_without(self) -> bool:
         """Who is cancelled cannot see by whom: the sentinel, which no run's group can reach, tells it apart."""
@@ -317,11 +422,14 @@ class Supervisor:
 
     async def _let_in(self, run: Run) -> bool:
         """Wait in the queue for a place; sub-agents have that of their root. False if it was ended meanwhile."""
-        while run in self._queue and run.ending is None:
+        while (run in self._queue or self._has_no_lease(run)) and run.ending is None:
             await run.changed()
         if run in self._queue:
             self._queue.remove(run)
         return run.ending is None
+
+    def _has_no_lease(self, run: Run) -> bool:
+        return self.worker is not None and run.parent is None and run.lease is None
 
     def _let_out(self, run: Run) -> None:
         self.runs.pop(run.id, None)
@@ -338,6 +446,7 @@ class Supervisor:
         log.begin()
         run.begin(log.began)
         run.move("running")
+        lease, earlier = run.root.lease, run.before
         judge = run.judge = Judge(
             profile.thresholds,
             mode=run.guard_mode,
@@ -345,7 +454,7 @@ class Supervisor:
             extra=self._detectors,
             wording=self.wording,
         )
-        watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
+        watchdog = run.watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
         limit = self._limit_of(run)
         theirs = [Guarded(make(), limit, self.wording) for make in self._guards]
         bench = self._bench_of(run) if agent.judge is not None else None
@@ -380,12 +489,33 @@ class Supervisor:
             examined=agent.examined or any(one.answers for one in theirs),
             bench=bench,
         )
+        turns = recall(run, earlier.facts, earlier.past, guards) if earlier is not None else None
+        if run.observed is not None:
+            run.observed.skip()
+        run.reader = log.reader("watchdog", after=log.n, must=True, lazy=True)
+        if lease is not None:
+            self._keep_journal(run, lease, tasks)
+        if earlier is not None and turns is not None:
+            take_up(run, earlier, turns, guards, lease.attempt if lease is not None else 0)
+            if run.ending is not None:  # all that is left is to write its end
+                run.agent_ended()
+                return
+        else:
+            self._write_start(run, lease)
+        send, receive = anyio.create_memory_object_stream[Batch](1)
+        tasks.start_soon(self._watch, run, watchdog, run.reader)
+        tasks.start_soon(self._execute, run, receive)
+        tasks.start_soon(self._think, run, send)
+        await self._until_end(run, watchdog, run.reader)
+
+    def _write_start(self, run: Run, lease: Lease | None) -> None:
+        agent, log = run.agent, run.log
         log.append(
             RunStarted,
             agent=agent.name,
             task=run.task,
             tools=tuple(agent.tools),
-            profile=profile.name,
+            profile=agent.profile.name,
             limits=run.limits(),
             model=agent.model.name,
             continued=len(run.history),
@@ -394,16 +524,29 @@ class Supervisor:
             attended=run.attended,
             continues=run.continues.run if run.continues is not None else "",
             earlier=run.continues.spent if run.continues is not None else {},
+            code=_code_of(agent) if lease is not None else "",
         )
         log.user_turn += 1
         log.append(UserMessage, text=run.opening)
-        send, receive = anyio.create_memory_object_stream[Batch](1)
-        run.watchdog = watchdog
-        run.reader = log.reader("watchdog", must=True, lazy=True)
-        tasks.start_soon(self._watch, run, watchdog, run.reader)
-        tasks.start_soon(self._execute, run, receive)
-        tasks.start_soon(self._think, run, send)
-        await self._until_end(run, watchdog, run.reader)
+
+    def _keep_journal(self, run: Run, lease: Lease, tasks: anyio.abc.TaskGroup) -> None:
+        """From here on the facts of the run are durable; of a root, commands from outside are taken."""
+        from .actors.journal import Journal
+        from .obeying import Obedience
+
+        tasks.start_soon(self._write_journal, run, Journal(run, lease), run.log.reader(JOURNAL, after=run.log.n, must=True))
+        if run.parent is None:
+            taken = run.before.past.commands if run.before is not None else set()
+            run.obedience = Obedience(run, lease, taken)
+            tasks.start_soon(run.obedience.run)
+
+    async def _write_journal(self, run: Run, journal: Journal, reader: Reader) -> None:
+        # It must see the end, whoever cancels: it returns when the log closes.
+        try:
+            with anyio.CancelScope(shield=True):
+                await journal.run(reader)
+        except Exception as error:
+            run.crashed(error)
 
     async def _think(self, run: Run, batches: anyio.abc.ObjectSendStream[Batch]) -> None:
         assert run.actor is not None
@@ -495,6 +638,8 @@ class Supervisor:
         try:
             async with anyio.create_task_group() as self._tasks:
                 self._tasks.start_soon(self._stand_sentinel)
+                if self.worker is not None:
+                    self._tasks.start_soon(self.worker.run, self._tasks)
                 if monitor is not None:
                     monitor.start()
                 try:
@@ -514,6 +659,9 @@ class Supervisor:
 
     async def _close(self) -> None:
         """Cancel what is left and wait for the outcomes; name the calls that do not end."""
+        if self.worker is not None:
+            with anyio.CancelScope(shield=True):
+                await self.worker.drain(self._drain)
         left = list(self.runs.values())
         grace = max((run.agent.limits.grace for run in left), default=0.0)
         with anyio.CancelScope(shield=True), anyio.move_on_after(grace + CLOSING):
@@ -583,8 +731,8 @@ class Supervisor:
             guards.append(RateLimit(profile.rates, wording, interval=profile.interval))
         if any(tool.stable for tool in agent.tools.values()):
             guards.append(Duplicate(agent.tools, wording))
-        if run.unfinished or any(tool.side_effect for tool in agent.tools.values()):
-            guards.append(SideEffects(wording, run.unfinished))
+        if run.unfinished or run.before is not None or any(tool.side_effect for tool in agent.tools.values()):
+            guards.append(SideEffects(wording, run.unfinished, run.cleared))
         guards += [one for one in theirs if one.calls]
         note = partial(run.log.append, WouldRefuse)
         return [Observed(guard, note) if guard.name in profile.observe else guard for guard in guards]
@@ -637,6 +785,27 @@ class Supervisor:
             # The call that held the loop has ended by now, as a rule: what a run has just done counts too.
             if run.executor.doing() or now - run.log.began - run.log.last_t < seconds:
                 run.log.append(LoopBlocked, seconds=seconds, frame=frame)
+
+
+def _code_of(agent: Agent) -> str:
+    from .continuing import code_of
+
+    return code_of(agent)
+
+
+def _spec_of(run: Run, text: str, token: str, mode: GuardMode | None, attended: bool | None) -> RunSpec:
+    """What another attempt needs to go on with a run that was started here."""
+    from .engine import RunSpec
+
+    return RunSpec(
+        agent=run.agent.name,
+        task=text if token else run.task,
+        history=() if token else run.history.messages(),
+        continue_from=token,
+        mode=mode,
+        attended=attended,
+        code=_code_of(run.agent),
+    )
 
 
 def _grips_above(parent: Run | None) -> frozenset[Grip]:

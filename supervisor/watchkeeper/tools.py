@@ -6,7 +6,7 @@ import inspect
 import math
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 
@@ -28,6 +28,10 @@ EVERYTHING = ""
 F = TypeVar("F", bound=Callable[..., Any])
 Check = Callable[[Any], str | None]
 """Says what is wrong with the value of an argument, for the model to read; None: nothing."""
+
+Happened = Callable[[str], Any]
+"""Given the idempotency key of a call, its result, or None if it did not happen; plain or async."""
+AfterCrash = Literal["retry", "ask", "fail"] | Happened
 
 Cost = float | Mapping[str, float]
 """A number of ``money``, or amounts by dimension of the budget."""
@@ -97,6 +101,7 @@ class Tool:
         max_output: int = DEFAULT_MAX_OUTPUT,
         hint: str | None = None,
         cost: Cost | Callable[..., Cost] | None = None,
+        after_crash: AfterCrash | None = None,
     ) -> None:
         if not callable(function):
             raise ConfigurationError(f"{function!r} cannot be made a tool: @tool takes a function")
@@ -129,6 +134,7 @@ class Tool:
         self.judged = judged
         self.max_output = max_output
         self.hint = hint
+        self.after_crash, self.happened = _after_crash(after_crash, self)
         self._cost_of = cost if callable(cost) else None
         try:
             self._cost = NO_COST if cost is None or callable(cost) else _amounts(cost)
@@ -220,6 +226,7 @@ def tool(
     max_output: int = ...,
     hint: str | None = ...,
     cost: Cost | Callable[..., Cost] | None = ...,
+    after_crash: AfterCrash | None = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> Any:
     """Make a tool of an async function (runs on the event loop) or a plain one (runs in a thread).
@@ -246,12 +253,32 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     - ``cost``: what one attempt at a call takes from the budget: a number (of ``money``), amounts by dimension such as
       ``{"money": 0.01, "searches": 1}``, or a function of the arguments that returns one of these. It is held before
       the call and settled after; a call that does not run costs nothing, and one whose cost is not there is not run.
+    - ``after_crash``: what becomes of a call that was started when the process died, and may have had its effect:
+      ``retry`` (run it again with the same key; the default of ``idempotent`` tools), ``ask`` (a person, and refuse it
+      where there is none; the default of others), ``fail``, or a function that is given the idempotency key and returns
+      the result of that call, or None if it did not happen: then it is run, with that key. Calls that only read are run
+      again.
 
     Raises :class:`ConfigurationError` if the signature cannot be turned into a schema.
     """
     if function is not None:
         return Tool(function)
     return lambda f: Tool(f, **declarations)
+
+
+def _after_crash(given: AfterCrash | None, tool: Tool) -> tuple[str, Happened | None]:
+    if given is None:
+        return ("retry" if tool.idempotent else "ask"), None
+    if tool.only_reads:
+        raise ConfigurationError(f"tool {tool.name!r}: it only reads, and is run again after a crash; drop after_crash")
+    if callable(given):
+        return "check", given
+    if given not in ("retry", "ask", "fail"):
+        raise ConfigurationError(
+            f"tool {tool.name!r}: after_crash must be retry, ask, fail or a function of the idempotency key, "
+            f"not {given!r}"
+        )
+    return given, None
 
 
 def _amounts(cost: object) -> Mapping[str, float]:

@@ -8,12 +8,15 @@ import anyio
 import anyio.lowlevel
 
 from . import failures, reports
+from .log import JOURNAL
 from .messages import CancelConfirmed, ChildEnded, Outcome, RunEnded, RunEnding, Usage
 from .run import Ending, Run
 
 if TYPE_CHECKING:
     from .actors.executor import Executor
 
+DURABLE = 30.0
+"""Seconds for which an outcome waits for its journal. One that is not durable by then is made again after a restart."""
 KILL_ROUNDS = 3
 """Rounds of the loop that a kill leaves to what stops at once, so that it may still say so."""
 
@@ -36,8 +39,10 @@ async def wind_up(run: Run) -> None:
     cancel_seconds = None
     if run.cancelled_at is not None:
         cancel_seconds = run.seams.clock() - run.cancelled_at
-        log.append(CancelConfirmed, seconds=cancel_seconds, abandoned=tuple(names))
-    log.append(RunEnding, status=ending.status, reason=ending.reason)
+        if not run.told_cancel:
+            log.append(CancelConfirmed, seconds=cancel_seconds, abandoned=tuple(names))
+    if not run.told_end:
+        log.append(RunEnding, status=ending.status, reason=ending.reason)
     run.move("ending")
     _drain(run)
     outcome = _outcome(run, ending, cancel_seconds)
@@ -47,6 +52,8 @@ async def wind_up(run: Run) -> None:
         reports.report("run_failed", run=run.id, cause=outcome.cause)
     if names:
         reports.report("calls_abandoned", run=run.id, calls=names)
+    if log.is_journaled and run.cut != "fenced":
+        await _made_durable(run)
     run.finished(outcome)
     parent = run.parent
     if parent is not None and not parent.log.closed:
@@ -62,6 +69,14 @@ async def wind_up(run: Run) -> None:
             depth=1 + max(one.depth for one in tree) - run.depth,
             work=run.work.digest,
         )
+
+
+async def _made_durable(run: Run) -> None:
+    """Nobody hears of an outcome before it is durable; of one that cannot be made so, in bounded time, all the same."""
+    with anyio.move_on_after(DURABLE) as scope:
+        await run.log.passed(JOURNAL, run.cut_at or run.log.n)
+    if scope.cancelled_caught:
+        reports.report("end_not_durable", run=run.id)
 
 
 def _tree(run: Run) -> list[Run]:

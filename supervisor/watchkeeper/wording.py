@@ -744,10 +744,14 @@ _SENTENCES: dict[tuple[str, str], str] = {
     ("stopped", "filtered"): "The run ended because the provider withheld the reply.",
     ("stopped", "pause_expired"): "The run was paused and nobody resumed it in time.",
     ("stopped", ""): "The run was stopped ({reason}).",
+    ("cancelled", "suspended"): "The run was suspended: it goes on where a worker takes it up again.",
+    ("cancelled", "orphaned"): "The run ended with the process of the one that had started it.",
     ("cancelled", ""): "The run was cancelled ({reason}).",
     ("failed", "model_unavailable"): "The model could not be reached.",
     ("failed", "model_refused"): "The model's server refused the request.",
     ("failed", ""): "The run failed ({reason}).",
+    ("failed", "fenced"): "Another attempt has taken the run over: this one was broken off.",
+    ("handed_over", "crashing"): "The run was handed over to a person, because attempt after attempt at it died.",
     ("handed_over", ""): "The run was handed over to a person ({reason}).",
 }
 

@@ -40,8 +40,7 @@ def objects(*facts: Event, **settings: Any) -> list[dict[str, Any]]:
 
 def test_of_each_kind_of_fact_it_is_decided_whether_it_is_a_line() -> None:
     kinds = {kind.__name__ for kind in messages.AnyEvent.__args__}
-    recovery = {"Recovered", "Suspended"}  # of a journal, where there is one
-    assert {kind.__name__ for kind in TABLE} | NOT_TOLD | recovery >= kinds
+    assert {kind.__name__ for kind in TABLE} | NOT_TOLD == kinds
     assert not {kind.__name__ for kind in TABLE} & NOT_TOLD
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -13,7 +13,7 @@ import msgspec
 from ..agent import Agent
 from ..allowance import Allowance
 from ..asking import ask
-from ..budget import Budget, Hold, Short
+from ..budget import EXACT, Budget, Hold, Short
 from ..context.cuts import size
 from ..context.room import Room
 from ..decisions import UNSTORED, Act, Answer, End, Push, Situation, Tries, decide
@@ -25,6 +25,8 @@ from ..history import History
 from ..ladder import strongest
 from ..log import Log
 from ..messages import (
+    ContextCompacted,
+    Event,
     Held,
     Message,
     ModelFailed,
@@ -44,6 +46,7 @@ from ..messages import (
 from ..model import ModelError, Reply, Request
 from ..prices import Prices
 from ..provider import Provider
+from ..recovery.turns import Turns, frees
 from ..retry import Again, GivingUp, retrying
 from ..stopwatch import Timed
 from .executor import Batch
@@ -108,6 +111,12 @@ class AgentActor:
         self._spec_characters = len(repr(self._specs)) + len(self._instructions)
         self._schema = agent.form.grammar if agent.form is not None and not agent.form.plain else None
         self._tries = Tries()
+        self._reasked = 0
+        """Answers that were sent back before a recovery."""
+        self._taken: Turns | None = None
+        """Where an attempt that died has left off, until that turn is done."""
+        self._acted = False
+        self._asked_with = 0
         self._density = TOKENS_PER_CHARACTER
         self._learned = False
         self._room = Room(agent.profile.context, getattr(agent.model, "context_window", None))
@@ -136,13 +145,20 @@ class AgentActor:
     async def run(self, batches: anyio.abc.ObjectSendStream[Batch]) -> Answer | End:
         """Work until there is an answer or an end. Nothing is lost on cancellation: all that counts is in the log."""
         self._allowance.price = await self._prices.of(self._agent.model)
-        if self._run.memory is not None:
+        if self._pilot is not None:
+            self._pilot.priced()
+        if self._taken is not None:
+            ended = await self._finish_turn(self._taken, batches)
+            self._taken = None
+            if ended is not None:
+                return ended
+        elif self._run.memory is not None:
             await self._run.memory.show(self._run.task)
         while True:
             await self._ask_judge()
             await self._run.gate()
             if self._run.memory is not None and self._run.steers:
-                await self._run.memory.show(self._run.steers[-1])
+                await self._run.memory.show(self._run.steers[-1].text)
                 await self._run.gate()
             at = self._room.at
             if at != math.inf and self._used() >= at and self._run.stopping_after_turn is None:
@@ -154,46 +170,126 @@ class AgentActor:
             tools_off = self._prepare()
             if isinstance(tools_off, End):
                 return tools_off
-            try:
-                reply = await self._ask_fitting(tools_off)
-            except ModelError as error:
-                return self._model_failed(error)
-            if reply is None:
-                continue
-            if isinstance(reply, End):
-                return reply
-            decision = self._decide(reply, tools_off)
-            if decision is None:
-                continue
-            if type(decision) is Act and not (tools_off or self._conduct.acts(self._replied)):
-                continue  # the model is to decide first: its calls have their results
-            if type(decision) is Answer and (self._examined or CITED in decision.text) and not self._run.steers:
-                decision = await self._examine(decision)
-            elif type(decision) is Act and self._bench is not None and not decision.tools_off:
-                decision = await self._bench.rule(reply.text, decision.calls) or decision
-            match decision:
-                case Act():
-                    self._called = True
-                    shown = reply.shown if decision.calls is reply.calls else None
-                    batch = Batch(decision.calls, decision.tools_off, shown)
-                    await batches.send(batch)
-                    await batch.done.wait()
-                case Push():
-                    self._log.append(
-                        PushedBack,
-                        text=decision.message,
-                        by=decision.by,
-                        answer=decision.rejected or "",
-                        stored=decision.keep,
-                    )
-                case Answer() if self._run.steers:
-                    pass  # the user has said something meanwhile: the conversation goes on
-                case Answer():
-                    if self._pilot is not None:
-                        self._pilot.done(decision.text)
-                    return decision
-                case _:
-                    return decision
+            ended = await self._turn(tools_off, batches)
+            if ended is not None:
+                return ended
+
+    async def _turn(self, tools_off: bool, batches: anyio.abc.ObjectSendStream[Batch]) -> Answer | End | None:
+        """Ask, and deal with the reply. None: the run goes on."""
+        try:
+            reply = await self._ask_fitting(tools_off)
+        except ModelError as error:
+            return self._model_failed(error)
+        if reply is None or isinstance(reply, End):
+            return reply
+        return await self._deal_with(reply, tools_off, batches)
+
+    async def _deal_with(
+        self, reply: Reply, tools_off: bool, batches: anyio.abc.ObjectSendStream[Batch]
+    ) -> Answer | End | None:
+        decision = self._decide(reply, tools_off)
+        if decision is None:
+            return None
+        if type(decision) is Act and not (tools_off or self._conduct.acts(self._replied)):
+            return None  # the model is to decide first: its calls have their results
+        if type(decision) is Answer and (self._examined or CITED in decision.text) and not self._run.steers:
+            decision = await self._examine(decision)
+        elif type(decision) is Act and self._bench is not None and not decision.tools_off:
+            decision = await self._bench.rule(reply.text, decision.calls) or decision
+        match decision:
+            case Act():
+                shown = reply.shown if decision.calls is reply.calls else None
+                await self._act(Batch(decision.calls, decision.tools_off, shown, again=self._taken is not None), batches)
+            case Push():
+                self._log.append(
+                    PushedBack,
+                    text=decision.message,
+                    by=decision.by,
+                    answer=decision.rejected or "",
+                    stored=decision.keep,
+                )
+            case Answer() if self._run.steers:
+                pass  # the user has said something meanwhile: the conversation goes on
+            case Answer():
+                if self._pilot is not None:
+                    self._pilot.done(decision.text)
+                return decision
+            case _:
+                return decision
+        return None
+
+    async def _act(self, batch: Batch, batches: anyio.abc.ObjectSendStream[Batch]) -> None:
+        self._called = True
+        await batches.send(batch)
+        await batch.done.wait()
+
+    # -- after a recovery ----------------------------------------------------------------------------------------------
+
+    def remember(self, event: Event, acted: bool, wall: float) -> None:
+        """A fact of an attempt that died, before the log's folds see it. ``acted``: the calls of this reply came to the
+        executor; ``wall``: the seconds without pauses until then."""
+        if self._pilot is not None:
+            self._pilot.remember(event, wall)
+        if isinstance(event, ModelRequested):
+            self._asked_with = self._characters()
+        elif isinstance(event, ModelReplied):
+            self._learn(event.usage, self._asked_with)
+            planning = self._pilot is not None and self._pilot.asks
+            if acted and not planning:
+                self._conduct.remember(event)
+        elif isinstance(event, UserMessage) and event.source == "steer":
+            self._conduct.user_spoke(event.text)
+        elif isinstance(event, ContextCompacted):
+            self._room.remember(event)
+            self._made_compactor().remember(event)
+
+    def take_up(self, turns: Turns, acted: bool) -> None:
+        """Go on where an attempt that died has left off. ``acted``: the calls of its last reply came to the executor."""
+        self._taken, self._acted = turns, acted
+        self.turns, self.usage, self.rejected, self.last_text = turns.turns, turns.usage, turns.rejected, turns.last_text
+        self._finishing, self._finish_left, self._reminded = turns.finishing, turns.finish_left, turns.reminded
+        self._called, self._tries, self._reasked = turns.called, turns.tries, turns.reasked
+        if turns.reply is not None:
+            self._replied = turns.reply
+
+    def raised(self, amounts: Mapping[str, float]) -> None:
+        """Somebody has granted more: a run that was finishing for want of it goes on."""
+        if frees(self._finishing, amounts):
+            self._finishing, self._finish_left = None, self._agent.limits.finish_turns
+            self._reminded.discard("finish")
+
+    async def _finish_turn(self, turns: Turns, batches: anyio.abc.ObjectSendStream[Batch]) -> Answer | End | None:
+        """Do what is left of the turn that was broken off."""
+        replied, tools_off = turns.reply, turns.tools_off
+        if (over := self._beyond_limit()) is not None:
+            if replied is not None:
+                self._run.refuse_calls(replied.calls, "the budget is used up")
+            return over
+        if turns.asking:
+            await self._run.gate()
+            if (asked := self._asked_to_end()) is not None:
+                return asked
+            if self._conduct.says_anything:
+                standing = self._standing(tools_off, self._run.times())
+                self._last_word = self._conduct.last_word(standing, self._history.user_last)
+            return await self._turn(tools_off, batches)
+        if replied is None:
+            return None
+        if self._acted:
+            await self._act(Batch(replied.calls, tools_off, replied.calls, again=True), batches)
+            return None
+        calls, finish, thought = replied.calls, replied.finish, replied.reasoning
+        reply = Reply(replied.text, calls, shown=calls, finish=finish, reasoning=thought, usage=replied.usage)
+        return await self._deal_with(reply, tools_off, batches)
+
+    def _beyond_limit(self) -> End | None:
+        """What the attempt that died has spent last may have been too much."""
+        for name in self._run.limits():
+            left = self._budget.left(name)
+            if left is not None and left < -EXACT * max(self._budget.limit(name) or 0.0, 1.0):
+                self._log.append(Overrun, dimension=name, over=-left)
+                return End("stopped", "overrun")
+        return None
 
     # -- prepare: no await -------------------------------------------------------------------------------------------
 
@@ -267,7 +363,8 @@ class AgentActor:
     def _take_steers(self) -> None:
         while self._run.steers:
             self._log.user_turn += 1
-            said = self._log.append(UserMessage, text=self._run.steers.popleft(), source="steer")
+            text, command = self._run.steers.popleft()
+            said = self._log.append(UserMessage, text=text, source="steer", command=command)
             self._conduct.user_spoke(said.text)
 
     def _over_limit(self) -> str | None:
@@ -370,15 +467,18 @@ class AgentActor:
         return self._asked_to_end() or await self._ask(tools_off)
 
     async def _compact(self, reason: Literal["window", "refused"]) -> bool | End:
+        compacted = await self._made_compactor().compact(reason, self._density, self._counted(), self._spec_characters)
+        if compacted is True and self._run.memory is not None:
+            await self._run.memory.show(f"{self._run.task} {self.last_text}")
+        return compacted
+
+    def _made_compactor(self) -> Compactor:
         if self._compactor is None:
             from ..compacting import Compactor
 
             self._compactor = Compactor(self._run, self._room, self._ask_aside)
             self._offer_recall()
-        compacted = await self._compactor.compact(reason, self._density, self._counted(), self._spec_characters)
-        if compacted is True and self._run.memory is not None:
-            await self._run.memory.show(f"{self._run.task} {self.last_text}")
-        return compacted
+        return self._compactor
 
     def _offer_recall(self) -> None:
         """From the first compaction on there is something to recall."""
@@ -409,6 +509,7 @@ class AgentActor:
             request = msgspec.structs.replace(request, max_tokens=int(hold.amounts["output_tokens"]))
             unheard = Log(log.run, log.seams, keep=16, redaction=log.redaction)
             try:
+                await log.durable()
                 reply = await ask(
                     model,
                     request,
@@ -510,6 +611,7 @@ class AgentActor:
                     tool_choice=request.tool_choice,
                     told=self._last_word,
                 )
+                await log.durable()
                 reply = await ask(
                     agent.model,
                     request,
@@ -535,7 +637,7 @@ class AgentActor:
                 raise
             self._provider.succeeded(self._run.seams.clock())
             over = self._charge(hold, reply.usage)
-            self._learn(reply.usage)
+            self._learn(reply.usage, self._characters())
             self._replied = log.append_clean(
                 ModelReplied,
                 text=reply.text,
@@ -626,9 +728,8 @@ class AgentActor:
         )
         return over
 
-    def _learn(self, usage: Usage | None) -> None:
+    def _learn(self, usage: Usage | None, characters: int) -> None:
         """Tokens per character of this model, from what the server counted; never below what was seen last."""
-        characters = self._characters()
         if usage is not None and usage.input_tokens and not usage.estimated and characters > 200:
             self._density = min(max(usage.input_tokens / characters, 0.05), 4.0)
             self._learned = True
@@ -700,6 +801,7 @@ class AgentActor:
         if self._examiner is None:
             assert self._make_examiner is not None
             self._examiner = self._make_examiner()
+            self._examiner.take_up(self._reasked)
         left = self._budget.left("turns")
         last = not self._finish_left and (self._finishing is not None or (left is not None and left < 1))
         decision = await self._examiner.examine(answer, last=last)

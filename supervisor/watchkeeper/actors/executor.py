@@ -23,6 +23,7 @@ from ..current import HERE, Here
 from ..errors import Transient
 from ..fingerprint import call_key, result_key
 from ..guards.guard import CallGuard
+from ..host import called
 from ..locks import Grip, Locks
 from ..log import JOURNAL
 from ..messages import (
@@ -39,6 +40,8 @@ from ..messages import (
 )
 from ..occurrences import Occurrences, Unfinished
 from ..planner import Plan, is_shared
+from ..recovery.past import OUTCOME_UNKNOWN, Begun, Past
+from ..redaction import MARK
 from ..results import Results, Settlement
 from ..retry import Again, GivingUp, RetryPolicy, retrying
 from ..threads import Job, NoThread, Threads
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from ..run import Run
     from ..wording import Wording
 
+NEVER_RUN = ("refused", "denied", "not_run", "cancelled")
 CHECKPOINT = 16
 """Calls that a worker runs before it lets the loop go round: without it no-op calls block the loop for 140 ms."""
 
@@ -59,12 +63,21 @@ class Batch:
     """The calls of one turn. ``done`` is set when each has its result in the log. ``shown``: the calls without secrets,
     if whoever sends them has these already."""
 
-    __slots__ = ("calls", "done", "shown", "tools_off")
+    __slots__ = ("again", "calls", "done", "shown", "tools_off")
 
-    def __init__(self, calls: Sequence[Call], tools_off: bool = False, shown: Sequence[Call] | None = None) -> None:
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        tools_off: bool = False,
+        shown: Sequence[Call] | None = None,
+        *,
+        again: bool = False,
+    ) -> None:
         self.calls = calls
         self.shown = shown
         self.tools_off = tools_off
+        self.again = again
+        """The turn was begun by an attempt that died: calls that have their result keep it."""
         self.done = anyio.Event()
 
 
@@ -112,6 +125,10 @@ class Executor:
         self._batch: Batch | None = None
         self._settled = anyio.Event()
         self._productive: list[str] = []
+        self._begun: dict[str, Begun] = {}
+        """Calls without a result that an attempt which died has begun."""
+        self._unknown: dict[str, Unfinished] = {}
+        """Those of them that may have had their effect, until they run again or have a result."""
         self._workers = 0
         self._scopes: set[anyio.CancelScope] = set()
         self._why: str | None = None
@@ -124,6 +141,8 @@ class Executor:
                 return  # it came too late: whoever ends the run gives its calls their results
             self._batch = batch
             self._settled = anyio.Event()
+            if batch.again and self._unknown:
+                await self._look_what_happened(batch)
             slots = self._admit(batch)
             if self._why is not None:
                 self.cancel(self._why)
@@ -140,6 +159,22 @@ class Executor:
                 self._all_settled()
             await self._settled.wait()
             batch.done.set()
+
+    def take_up(self, past: Past) -> None:
+        """Go on where an attempt that died has left the calls of a turn."""
+        self._begun, self._productive = past.open, list(past.productive)
+        self._unknown = {one.call_id: one for one in past.unknown if one.call_id in past.open}
+        self._occurrences = Occurrences(self._run.id, past.unknown, past.keys)
+
+    def remember(self, call: Call, turn: int, t: float, upto: str | None) -> None:
+        """As :meth:`.Admission.remember`, of a call that has its result."""
+        slot = self._admission.slot_of(call, turn, t)
+        if slot is not None:
+            self._admission.remember(slot, upto)
+
+    def counted(self, tool: str) -> Mapping[str, float]:
+        """What a call of a tool counts in."""
+        return self._admission.counted(tool)
 
     def draw_from(self, budget: Budget) -> None:
         """From the next batch on calls are paid from this budget: the run's, or that of a step of its plan."""
@@ -208,6 +243,11 @@ class Executor:
         return f"{slot.tool.name} at {frame or 'an unknown place'}"
 
     @property
+    def waits_for_people(self) -> bool:
+        """Nothing goes on but waiting for approvals."""
+        return self._asking > 0 and not self._workers and not self._ready
+
+    @property
     def at_rest(self) -> bool:
         return not self._open and not self._workers
 
@@ -236,6 +276,54 @@ class Executor:
             if slot.started is not None
         ]
 
+    # -- what an attempt that died has left -----------------------------------------------------------------------------
+
+    async def _look_what_happened(self, batch: Batch) -> None:
+        """Ask the tools that can tell whether a call had its effect. One that fails, or takes longer than a call may,
+        has said nothing."""
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                for call in batch.calls:
+                    unknown = self._unknown.get(call.id)
+                    tool = self.tools.get(unknown.tool) if unknown is not None else None
+                    if unknown is not None and tool is not None and tool.happened is not None:
+                        await self._ask_what_happened(call, unknown, tool, tool.happened)
+            finally:
+                self._scopes.discard(scope)
+
+    async def _ask_what_happened(
+        self, call: Call, unknown: Unfinished, tool: Tool, happened: Callable[[str], Any]
+    ) -> None:
+        try:
+            with anyio.fail_after(tool.timeout):
+                value = await called(happened, unknown.key, self._threads)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # what a host's function raises is no word of it; a real cancel is passed on
+            if failures.holds(error, anyio.get_cancelled_exc_class()):
+                raise
+            cause = failures.full_text(error, self._log.redaction)
+            reports.report("after_crash_failed", run=self._run.id, tool=tool.name, cause=cause)
+            return
+        if value is None:
+            self._run.cleared.add(unknown.key)
+            return
+        slot = self._admission.slot_of(call, self._log.turn, self._clock(), tool.name)
+        if slot is not None:
+            del self._unknown[call.id]
+            self._answer(call, self._results.finished(slot, value).result, slot)
+
+    def _is_settled(self, batch: Batch, call: Call) -> bool:
+        entry = self._run.ledger.entries.get(call.id) if batch.again else None
+        return entry is not None and entry.ended > 0
+
+    def _as_unknown(self, result: Result) -> Result:
+        """A call that was started once has not never run, whoever turns it away now."""
+        if self._unknown and result.call_id in self._unknown and result.kind in NEVER_RUN:
+            return msgspec.structs.replace(result, kind="abandoned", error=OUTCOME_UNKNOWN)
+        return result
+
     # -- admit and plan: no await from here to the plan's end --------------------------------------------------------
 
     def _admit(self, batch: Batch) -> list[Slot]:
@@ -246,18 +334,27 @@ class Executor:
         redaction = self._log.redaction
         shown = batch.shown if batch.shown is not None else redaction.anything(batch.calls)
         for call, seen in zip(batch.calls, shown, strict=True):
-            self._log.append_clean(
-                CallProposed,
-                slot=call.slot,
-                call_id=call.id,
-                tool=seen.tool,
-                arguments=seen.arguments[:MAX_CHARACTERS],
-            )
+            if self._is_settled(batch, call):
+                continue
+            begun = self._begun.pop(call.id, None)
+            if begun is None:
+                self._log.append_clean(
+                    CallProposed,
+                    slot=call.slot,
+                    call_id=call.id,
+                    tool=seen.tool,
+                    arguments=seen.arguments[:MAX_CHARACTERS],
+                )
+            if batch.again and MARK in call.arguments:
+                self._answer(seen, self._results.withheld(call), None)
+                continue
             slot, result = self._admission.consider(
                 call, self._log.turn, self._clock(), tools_off=batch.tools_off, shown=seen
             )
-            if slot is not None and slot.replacements:
+            if slot is not None and slot.replacements and (begun is None or not begun.admitted):
                 self._tell_replaced(slot)
+            if slot is not None and begun is not None:
+                slot.begun = begun.attempts
             if result is not None:
                 self._answer(seen, result, slot)
                 if result.by == "calls":
@@ -286,18 +383,19 @@ class Executor:
                     if before.dependents is None:
                         before.dependents = []
                     before.dependents.append(slot)
-            named = effect if effect is READS or effect is WRITES else redaction.anything(effect)
-            self._log.append_clean(
-                CallAdmitted,
-                slot=call.slot,
-                call_id=call.id,
-                tool=slot.tool.name,
-                key=slot.key,
-                reads=named.reads,
-                writes=named.writes,
-                waits_for=tuple(planned[number].slot for number in waits) if waits else (),
-                repaired=slot.repaired,
-            )
+            if begun is None or not begun.admitted:
+                named = effect if effect is READS or effect is WRITES else redaction.anything(effect)
+                self._log.append_clean(
+                    CallAdmitted,
+                    slot=call.slot,
+                    call_id=call.id,
+                    tool=slot.tool.name,
+                    key=slot.key,
+                    reads=named.reads,
+                    writes=named.writes,
+                    waits_for=tuple(planned[number].slot for number in waits) if waits else (),
+                    repaired=slot.repaired,
+                )
             if slot.asked is not None:
                 self._ask(slot)
         return slots
@@ -346,7 +444,7 @@ class Executor:
 
     def _look_still(self) -> None:
         """A person's time is no working time: while nothing else goes on here, the run's stands still."""
-        self._run.waits_for_person(self._asking > 0 and not self._workers and not self._ready)
+        self._run.waits_for_person(self.waits_for_people)
 
     def _tell_replaced(self, slot: Slot) -> None:
         for by, tool, instead, arguments, why in slot.replacements:
@@ -362,6 +460,7 @@ class Executor:
             )
 
     def _answer(self, call: Call, result: Result, slot: Slot | None) -> None:
+        result = self._as_unknown(result)
         if slot is not None:
             key, shown = slot.key, slot.shown
             if slot.heading:
@@ -491,7 +590,9 @@ class Executor:
     def _attempt(self, slot: Slot, scope: anyio.CancelScope, attempt: int) -> Awaitable[Any]:
         """Start one attempt at the call; what it returns is to be awaited."""
         tool = slot.tool
+        attempt += slot.begun
         if slot.effect.writes:
+            self._unknown.pop(slot.call_id, None)
             durable = self._start_writer(slot, attempt)
             if durable is not None:
                 return self._after_journal(slot, scope, attempt, durable)
@@ -522,6 +623,7 @@ class Executor:
 
     async def _after_journal(self, slot: Slot, scope: anyio.CancelScope, attempt: int, durable: int) -> Any:
         await self._log.passed(JOURNAL, durable)
+        await anyio.lowlevel.checkpoint_if_cancelled()
         return await self._begin(slot, scope, attempt)
 
     def _begin(self, slot: Slot, scope: anyio.CancelScope, attempt: int) -> Awaitable[Any]:
@@ -531,7 +633,7 @@ class Executor:
         slot.deadline = None
         suspended = partial(self._suspended, slot, scope)
         # What an earlier attempt or an effect function has changed in the arguments is not what was admitted.
-        own = attempt == 1 and not tool.asks_arguments and slot.asked is None
+        own = attempt == 1 + slot.begun and not tool.asks_arguments and slot.asked is None
         values = slot.values if own else slot.fresh_values()
         if not tool.is_async:
             return self._in_thread(slot, values, context, suspended)
@@ -632,7 +734,7 @@ class Executor:
             return
         slot.settled = True
         del self._open[slot.call_id]
-        result = settlement.result
+        result = self._as_unknown(settlement.result)
         now = self._clock()
         started = now if slot.started is None else slot.started
         same = settlement.same

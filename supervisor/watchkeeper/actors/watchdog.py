@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ..detect.judge import Judge, Judged
 from ..detect.silence import Silence
 from ..log import Gap, Reader
-from ..messages import DetectorFailed, FindingMade
+from ..messages import DetectorFailed, Event, FindingMade
+from ..recovery.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -27,6 +28,7 @@ class Watchdog:
         self._run = run
         self._judge = judge
         self._silence = silence
+        self._verdicts = Verdicts()
 
     async def run(self, reader: Reader) -> None:
         """Follow the log to its end. Each fact is dealt with before it counts as passed."""
@@ -46,6 +48,25 @@ class Watchdog:
                 if judged is not None:
                     self._act(judged, event.n)
         reader.done()
+
+    def remember(self, event: Event) -> None:
+        """A fact of an attempt that died: what follows from it is said once all are known, if the log has it not."""
+        self._silence.observe(event)
+        self._verdicts.observe(event)
+        judged = self._judge.observe(event)
+        if judged is not None:
+            self._verdicts.said(judged, event.n)
+
+    def take_up(self) -> None:
+        """Say what the watchdog of the attempt that died would have said next."""
+        log, left = self._run.log, self._verdicts
+        for detector, error in left.failed:
+            log.append(DetectorFailed, detector=detector, error=error)
+        for one in left.left:
+            if not one.made:
+                log.append(FindingMade, finding=one.finding)
+            if one.verdict is not None:
+                self._run.rule(one.verdict, one.cause, blocked=one.blocked, paused=one.paused)
 
     def due(self) -> float:
         """Seconds until :meth:`look` is worth calling again."""

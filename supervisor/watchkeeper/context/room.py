@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from ..messages import ContextCompacted
 from .limits import ContextLimits
 
 LEAST_FREED = 0.05
@@ -84,6 +85,14 @@ class Room:
             return self._once_more()
         self._soon = 0
         return "compact"
+
+    def remember(self, fact: ContextCompacted) -> None:
+        """A compaction that was done before the run was recovered."""
+        if fact.reason == "refused":
+            self.refused(fact.before, fact.turn, fact.window)
+        else:
+            self.need(fact.before, fact.turn)
+        self.compacted(fact.before, fact.after, fact.turn)
 
     def compacted(self, before: int, after: int, turn: int) -> bool:
         """A compaction was done. True if it freed enough to try once more what was refused. If it did not, or the view

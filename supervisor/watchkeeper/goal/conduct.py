@@ -59,6 +59,7 @@ class Conduct:
         self._ladder = Ladder(steps, run.guard_mode, attended=run.attended)
         self.forced = False
         """The model is to decide in this turn: it has thought the same too often."""
+        self._remembers = False
         self.folds: dict[type[Event], Callable[[Any], None]] = {StepEnded: self._step_ended}
         if agent.plan is not None:
             run.log.attach(self)
@@ -88,6 +89,12 @@ class Conduct:
     @property
     def says_anything(self) -> bool:
         return self._shows_status or self._every is not None
+
+    def remember(self, reply: ModelReplied) -> None:
+        """A reply with calls of an attempt that died: what followed from it is in the log."""
+        self._remembers = True
+        self.acts(reply)
+        self._remembers = False
 
     # -- what becomes of what it does --------------------------------------------------------------------------------
 
@@ -144,9 +151,10 @@ class Conduct:
             self._rule(action, finding, self._wording.stagnation(action, count).text, reply.n)
             return True
         self.forced = action != "stop"
-        self._run.refuse_calls(
-            reply.calls, by=STAGNATION, told=lambda tool: self._wording.not_run_stagnant(tool, count)
-        )
+        if not self._remembers:
+            self._run.refuse_calls(
+                reply.calls, by=STAGNATION, told=lambda tool: self._wording.not_run_stagnant(tool, count)
+            )
         self._rule(action, finding, self._wording.stagnation(action, count).text, reply.n)
         return False
 
@@ -193,12 +201,13 @@ class Conduct:
 
     def _judge(self, finding: Finding) -> Action | None:
         action = self._ladder.judge(finding)
-        if action is not None or self._run.guard_mode == "observe":
+        if (action is not None or self._run.guard_mode == "observe") and not self._remembers:
             self._run.log.append(FindingMade, finding=finding)
         return action
 
     def _rule(self, action: Action, finding: Finding, message: str, cause: int) -> None:
-        self._run.rule(Verdict(action, finding, message, finding.detector), cause)
+        if not self._remembers:
+            self._run.rule(Verdict(action, finding, message, finding.detector), cause)
 
     def _failed(self, what: str, error: Exception) -> None:
         """A host's function has raised: its place is taken by ours, and the run goes on."""
@@ -208,7 +217,8 @@ class Conduct:
 
     def _note_failure(self, what: str, error: str) -> None:
         log = self._run.log
-        log.append(DetectorFailed, detector=f"guide.{what}", error=log.redaction.within(error, 500))
+        if not self._remembers:
+            log.append(DetectorFailed, detector=f"guide.{what}", error=log.redaction.within(error, 500))
 
 
 def ending_in(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:

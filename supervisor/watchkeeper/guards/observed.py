@@ -21,6 +21,10 @@ class Observed:
         self.name = guard.name
         self.folds: Mapping[type[Event], Callable[[Any], None]] = guard.folds
 
+    @property
+    def observed(self) -> CallGuard:
+        return self._guard
+
     def call(self, proposal: Proposal) -> None:
         try:
             decision = self._guard.call(proposal)

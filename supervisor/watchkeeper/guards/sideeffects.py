@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from itertools import islice
 from typing import Any
 
@@ -42,14 +42,18 @@ class SideEffects:
     read only: of those it says nothing.
 
     It counts from the last message of the user; what another call has written to the same place, or a sub-agent
-    anywhere, begins the count anew. ``unfinished``: writing calls of an earlier run of which nobody knows whether they
-    had their effect. An equal one is asked about, whatever its tool declares save for ``idempotent``.
+    anywhere, begins the count anew. ``unfinished``: writing calls of an earlier run, or of an attempt at this one that
+    died, of which nobody knows whether they had their effect. An equal one is asked about, unless its tool is run again
+    after a crash (``after_crash``, ``idempotent``) or its key is among those ``cleared``: that one did not happen.
     """
 
     name = "side_effects"
 
-    def __init__(self, wording: Wording, unfinished: Collection[Unfinished] = ()) -> None:
+    def __init__(
+        self, wording: Wording, unfinished: Collection[Unfinished] = (), cleared: Container[str] = frozenset()
+    ) -> None:
         self._wording = wording
+        self._cleared = cleared
         self._unfinished = {one.key: one for one in unfinished}
         self._again: dict[str, str] = {}
         """Keys of the unfinished ones that calls under way are once more, by call id."""
@@ -68,19 +72,18 @@ class SideEffects:
             ChildEnded: self._begin_anew,
         }
 
-    def call(self, proposal: Proposal) -> Ask | Note | None:
+    def call(self, proposal: Proposal) -> Ask | Refuse | Note | None:
         effect, tool = proposal.effect, proposal.tool
         if not effect.writes:
             return None
         self._open[proposal.call_id] = (proposal.identity, effect.writes)
         if self._unfinished and (earlier := self._equal_unfinished(proposal)) is not None:
             self._again[proposal.call_id] = earlier.key
-            if not tool.idempotent:
-                return Ask(
-                    self._wording.why_unknown(),
-                    once=True,
-                    nobody=Refuse(self._wording.outcome_unknown(tool.name).text, "outcome_unknown"),
-                )
+            refuse = Refuse(self._wording.outcome_unknown(tool.name).text, "outcome_unknown")
+            if tool.after_crash == "fail" and earlier.call_id == proposal.call_id:
+                return refuse
+            if tool.after_crash != "retry" and earlier.key not in self._cleared:
+                return Ask(self._wording.why_unknown(), once=True, nobody=refuse)
         if not tool.side_effect:
             return None
         identity = proposal.identity
@@ -101,6 +104,10 @@ class SideEffects:
                 nobody=Refuse(self._wording.repeated_refused(tool.name, times).text, "repeated_effect"),
             )
         return Note(self._wording.repeated(tool.name, times).text) if times == ASKED_AT - 1 else None
+
+    def take_up(self, unfinished: Collection[Unfinished]) -> None:
+        """There are such calls of an attempt before this one."""
+        self._unfinished |= {one.key: one for one in unfinished}
 
     def _equal_unfinished(self, proposal: Proposal) -> Unfinished | None:
         found = (one for one in self._unfinished.values() if one.is_equal(proposal.tool.name, proposal.identity))

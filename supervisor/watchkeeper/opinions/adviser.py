@@ -115,6 +115,7 @@ class Adviser:
                 provider.released(clock(), ticket=ticket)
                 return hold
             try:
+                await self._log.durable()
                 text, usage = await self._stream(messages, int(hold.amounts["output_tokens"]))
             except ModelError as error:
                 provider.failed(clock(), error.kind, error.retry_after, ticket=ticket)

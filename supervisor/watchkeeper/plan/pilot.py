@@ -14,8 +14,9 @@ from ..allowance import Allowance
 from ..budget import Budget
 from ..decisions import BROKEN, THOUGHT, UNSTORED, WITHHELD, End, Push
 from ..detect.chant import FINISH
-from ..messages import PlanChanged, Planned, PlanStep, Reminded, StepEnd, StepEnded, StepStarted
+from ..messages import Event, ModelReplied, PlanChanged, Planned, PlanStep, Reminded, StepEnd, StepEnded, StepStarted
 from ..model import Reply
+from ..recovery.turns import FINISHING
 from .course import ASK, CHANGE, NONE, SUM, AskChange, AskPlan, Course, GoWhole, Move, StartStep
 from .reading import GOAL, Draft, Unread, read_plan, within
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..wording import Told
     from .settings import Planning
 
+STEP_END = "plan_step_end"
 KEPT = 4000
 """Characters of a finding that a fact keeps."""
 _MISSING = re.compile(r"^[ \t>*#_`-]{0,12}MISSING[*_`]{0,3}[ \t]?[:：][*_`]{0,3}(.*)$", re.MULTILINE)
@@ -51,6 +53,42 @@ class Pilot:
         self._closing: str | None = None
         """What the step has used up, so that this is its last turn."""
         self._text = ""
+
+    def priced(self) -> None:
+        """The price of the model is known."""
+        self.allowance.price = self._own.price
+
+    def remember(self, event: Event, wall: float) -> None:
+        """A fact of an attempt that died, before the course sees it; ``wall``: the run's time until then."""
+        run, course = self._run, self.course
+        if event.context.startswith(f"{self._main} plan "):
+            self._asked = int(event.context.rpartition(" ")[2])
+        if isinstance(event, Reminded):
+            self._remember_told(event.about)
+        elif isinstance(event, StepStarted):
+            run.step = event.goal
+            limits = {name: amount for name, amount in event.allowance.items() if name != "seconds"}
+            if limits:
+                self._draw_from(Budget(run.budget, **limits))
+            self._began, self._closing, self._text = wall, None, ""
+        elif isinstance(event, StepEnded):
+            self._closing, self._text = None, ""
+            self._draw_from(run.budget)
+        elif isinstance(event, ModelReplied) and course.phase == "stepping" and event.text.strip():
+            self._text = event.text
+
+    def _remember_told(self, about: str) -> None:
+        run, course = self._run, self.course
+        if about in (ASK, CHANGE):
+            move = course.move(run.budget.left("turns"))
+            self._most = move.most if isinstance(move, AskPlan | AskChange) else self._planning.steps
+        elif about == SUM:
+            run.step = ""
+            self._draw_from(Budget(run.budget, turns=self._planning.step_turns))
+        elif about == STEP_END:
+            self._closing = "turns"
+        elif about.startswith(FINISHING):
+            self._draw_from(run.budget)
 
     # -- before a turn ------------------------------------------------------------------------------------------------
 
@@ -147,7 +185,7 @@ class Pilot:
         if why is None:
             return False
         self._closing = why
-        self._tell("plan_step_end", self._words.step_ending(len(self.course.records), why))
+        self._tell(STEP_END, self._words.step_ending(len(self.course.records), why))
         return True
 
     # -- about a reply ------------------------------------------------------------------------------------------------

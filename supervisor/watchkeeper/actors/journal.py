@@ -1,0 +1,84 @@
+"""The journal's reader: makes the facts of a run durable, in order, and says how far they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from .. import reports
+from ..engine import EngineError, Fenced, Lease
+from ..log import Gap, Reader
+from ..messages import Event
+
+if TYPE_CHECKING:
+    from ..run import Run
+
+AGAIN = (0.1, 0.5, 1.0, 2.0, 5.0)
+"""Seconds until what could not be written is tried again; the last one over and over."""
+LAST_TRY = 20.0
+"""Seconds for which the last facts of a run that has ended are tried: a full disk must not keep a worker from ending."""
+
+
+class Journal:
+    """The actor. It needs no cancel to end: it returns when the log closes and all is written, or when there is nothing
+    more to write because this attempt is over.
+
+    Whoever may not go on before a fact is durable waits for its reader (``Log.durable``). Error handling: where the
+    journal cannot be written the run is paused, nothing is lost, and it goes on by itself once that works again. An
+    attempt that was fenced is broken off: its reader never gets any further, so nothing starts that waits for it.
+    """
+
+    def __init__(self, run: Run, lease: Lease) -> None:
+        self._run = run
+        self._lease = lease
+
+    async def run(self, reader: Reader) -> None:
+        """Follow the log to its end."""
+        while facts := await reader.take():
+            kept = self._kept(facts)
+            if kept and not await self._write(kept):
+                return
+            reader.done(kept[-1].n if kept else reader.passed)
+            if len(kept) < len(facts):
+                return
+
+    def _kept(self, facts: list[Event | Gap]) -> list[Event]:
+        """Those before the run was broken off, if it was."""
+        cut = self._run.cut_at if self._run.cut is not None else float("inf")
+        return [fact for fact in facts if isinstance(fact, Event) and fact.n <= cut]
+
+    async def _write(self, facts: list[Event]) -> bool:
+        """Write them, however long it takes; False: they are not to be written any more."""
+        run, tries = self._run, 0
+        gives_up = float("inf")
+        while True:
+            try:
+                await self._lease.append(facts)
+            except Fenced:
+                run.break_off("fenced")
+                return False
+            except EngineError as error:
+                if not tries:
+                    reports.report("journal_failed", run=run.id, cause=str(error))
+                self._stand_still(error)
+                now = run.seams.clock()
+                if run.log.closed:
+                    gives_up = min(gives_up, now + LAST_TRY)
+                if now >= gives_up:
+                    return False
+                await anyio.sleep(AGAIN[min(tries, len(AGAIN) - 1)])
+                tries += 1
+            else:
+                if tries:
+                    self._go_on()
+                return True
+
+    def _stand_still(self, error: EngineError) -> None:
+        run = self._run
+        if run.ending is None and not run.is_paused:
+            run.pause_for_journal(run.log.redaction.within(str(error), 300))
+
+    def _go_on(self) -> None:
+        if self._run.ending is None:
+            self._run.journal_is_back()

@@ -1,0 +1,212 @@
+"""The worker's side of an engine: takes leases, finds out who executes them, and gives them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+
+from . import failures, plugins, reports
+from .agent import Agent
+from .continuing import code_of
+from .engine import Answered, Cancel, Engine, EngineError, HandOver, Lease, RunSpec
+from .errors import ConfigurationError, WatchkeeperError
+from .messages import RunStarted, Status
+from .orphans import close_unexecuted
+from .profiles import Limits
+from .recalling import Before, before
+from .run import Ending, Run
+
+if TYPE_CHECKING:
+    from .messages import Event
+    from .supervisor import Supervisor
+
+Maker = Agent | Callable[[RunSpec], Agent]
+"""An agent, or a function that makes one for a run."""
+
+AGAIN = 1.0
+"""Seconds after which an engine that gives no leases is asked again."""
+GIVING_BACK = 10.0
+"""Seconds that a lease may take to be given back; after that it counts as died."""
+
+
+class Worker:
+    """Executes the runs of an engine in one supervisor, side by side up to its bound.
+
+    A run that cannot be executed here (nobody knows its agent, or the agent's code is another one) stays as it is and
+    is named in ``refused``; it can be cancelled.
+    """
+
+    def __init__(
+        self, supervisor: Supervisor, engine: Engine, agents: Mapping[str, Maker], *, name: str, any_code: bool, most: int
+    ) -> None:
+        self._supervisor = supervisor
+        self._engine = engine
+        self._agents = dict(agents)
+        self._name = name
+        self._any_code = any_code
+        self._most = most
+        self._expected: dict[str, Run] = {}
+        """Runs that were started here and have no lease yet."""
+        self._taken: set[str] = set()
+        self.refused: dict[str, str] = {}
+        """Runs that cannot be executed here, and why."""
+        self.draining = False
+
+    async def run(self, tasks: anyio.abc.TaskGroup) -> None:
+        """Take leases until the engine is left."""
+        while True:
+            try:
+                async for lease in self._engine.leases(self.capacity, worker=self._name):
+                    self._take(lease, tasks)
+            except EngineError as error:
+                reports.report("leases_failed", cause=str(error))
+            await anyio.sleep(AGAIN)
+
+    def capacity(self) -> int:
+        """Runs that may still be taken."""
+        return 0 if self.draining else self._most - len(self._taken)
+
+    async def expect(self, run: Run, spec: RunSpec) -> None:
+        """Submit a run that was started here: its lease is this very run's. Raises :class:`EngineError`."""
+        self._expected[run.id] = run
+        self._agents.setdefault(spec.agent, run.agent)
+        try:
+            await self._engine.submit(spec, run=run.id)
+        except BaseException:
+            del self._expected[run.id]
+            raise
+
+    async def forget(self, run: Run) -> None:
+        """A run that was started here has ended before it had a lease: nobody is to execute it any more."""
+        self._expected.pop(run.id, None)
+        if run.cut is None and run.ending is not None:
+            try:
+                await self._engine.cancel(run.id, run.ending.reason, run.mode or "now")
+            except WatchkeeperError as error:
+                reports.report("cancel_not_kept", run=run.id, cause=str(error))
+
+    async def give_back(self, run: Run) -> None:
+        """An attempt is over."""
+        lease = run.lease
+        assert lease is not None
+        with anyio.move_on_after(GIVING_BACK):
+            if run.obedience is not None:
+                await run.obedience.close(ended=run.cut is None)
+            await self._release(lease, suspended=run.cut == "suspended")
+        self._taken.discard(run.id)
+
+    async def drain(self, seconds: float) -> None:
+        """Take no further lease, and suspend the runs: each after its turn, or when the time is up."""
+        self.draining = True
+        runs = [run for run in self._supervisor.runs.values() if run.parent is None]
+        for run in runs:
+            run.suspending = True
+            if run.lease is None:
+                run.cut = "suspended"
+                run.end(Ending("cancelled", "suspended"))
+        with anyio.move_on_after(seconds):
+            for run in runs:
+                while run.outcome is None and run.ending is None and not run.rests:
+                    await run.changed()
+        for run in runs:
+            run.break_off("suspended")
+
+    # -- a lease -------------------------------------------------------------------------------------------------------
+
+    def _take(self, lease: Lease, tasks: anyio.abc.TaskGroup) -> None:
+        self._taken.add(lease.run)
+        run = self._expected.pop(lease.run, None)
+        if run is not None:
+            run.lease = lease
+            run.notify()
+        else:
+            tasks.start_soon(self._lead, lease, name=f"lease {lease.run}")
+
+    async def _lead(self, lease: Lease) -> None:
+        try:
+            facts = [event async for event in lease.facts()]
+            run = await self._made(lease, facts)
+        except EngineError as error:
+            reports.report("lease_failed", run=lease.run, cause=str(error))
+            await self._release(lease)
+            self._taken.discard(lease.run)
+        except ConfigurationError as error:
+            self._taken.discard(lease.run)
+            await self._refuse(lease, str(error))
+        else:
+            if run is not None:
+                await self._supervisor.lead(run)
+
+    async def _made(self, lease: Lease, facts: list[Event]) -> Run | None:
+        """The run, as far as it can be executed here. None: it has its end already."""
+        earlier: Before | None = None
+        spec, supervisor = lease.spec, self._supervisor
+        agent = self._agent_of(spec, next((fact.code for fact in facts if isinstance(fact, RunStarted)), ""))
+        if facts:
+            earlier = await before(lease, facts, supervisor.seams, supervisor.wording)
+            if earlier.past.ended:
+                await self._release(lease)
+                self._taken.discard(lease.run)
+                return None
+        run = supervisor.run_of(spec, agent, lease.run)
+        run.lease, run.before = lease, earlier
+        return run
+
+    def _agent_of(self, spec: RunSpec, started: str) -> Agent:
+        """Who executes it. Raises :class:`ConfigurationError` if that cannot be anybody here."""
+        maker = self._agents.get(spec.agent) or plugins.load_agent(spec.agent)
+        try:
+            agent = maker if isinstance(maker, Agent) else maker(spec)
+        except (Exception, SystemExit) as error:
+            raise ConfigurationError(f"the agent {spec.agent!r} could not be made: {failures.full_text(error)}") from error
+        if not isinstance(agent, Agent):
+            raise ConfigurationError(f"the agent {spec.agent!r} is {type(agent).__name__}, and no watchkeeper.Agent")
+        wanted = spec.code or started
+        if wanted and wanted != code_of(agent) and not self._any_code:
+            raise ConfigurationError(
+                f"the instructions or tools of the agent {spec.agent!r} are not those that the run was begun with; "
+                "execute it with the code that it had, cancel it, or let it go on with any: Supervisor(any_code=True)"
+            )
+        return agent.within(limits_of(spec, agent.limits)) if spec.limits else agent
+
+    async def _refuse(self, lease: Lease, why: str) -> None:
+        """Hold a run that cannot be executed here, so that nobody tries again and again. It can be cancelled."""
+        self.refused[lease.run] = why
+        reports.report("run_refused", run=lease.run, cause=why)
+        try:
+            async for command in lease.commands():
+                if not isinstance(command, Cancel | HandOver):
+                    await lease.settle(command, Answered(id=command.id, taken=False, why=why))
+                    continue
+                status: Status = "cancelled" if isinstance(command, Cancel) else "handed_over"
+                seams, wording = self._supervisor.seams, self._supervisor.wording
+                await close_unexecuted(lease, seams, wording, status, command.reason)
+                await lease.settle(command, Answered(id=command.id, taken=True))
+                break
+        except EngineError as error:
+            reports.report("lease_failed", run=lease.run, cause=str(error))
+        finally:
+            del self.refused[lease.run]
+            with anyio.CancelScope(shield=True), anyio.move_on_after(GIVING_BACK):
+                await self._release(lease, suspended=True)
+
+    async def _release(self, lease: Lease, *, suspended: bool = False) -> None:
+        try:
+            await lease.release(suspended=suspended)
+        except EngineError as error:
+            reports.report("release_failed", run=lease.run, cause=str(error))
+
+
+def limits_of(spec: RunSpec, limits: Limits) -> Limits:
+    """The limits that a run has. Raises :class:`ConfigurationError` for what are none."""
+    fields: dict[str, Any] = {name: getattr(limits, name) for name in limits.__struct_fields__}
+    unknown = spec.limits.keys() - fields.keys()
+    if unknown:
+        raise ConfigurationError(f"there are no limits named {', '.join(sorted(unknown))}; they are {', '.join(fields)}")
+    try:
+        return msgspec.convert({**fields, **spec.limits}, Limits)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"the limits of the run cannot be read: {error}") from error

@@ -1,0 +1,148 @@
+"""What is sent to a run from outside its process: carried out by its handle, and answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.abc
+
+from . import reports
+from .engine import (
+    AddBudget,
+    Answered,
+    AnyCommand,
+    Approve,
+    Cancel,
+    Deny,
+    EngineError,
+    HandOver,
+    Lease,
+    Pause,
+    Resume,
+    Steer,
+)
+from .errors import ApprovalError, RunEndedError
+from .messages import UserMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .messages import Event
+    from .run import Run
+
+SETTLING = 5.0
+"""Seconds that the last answers of a run may take."""
+NOT_READ = "the run ended before it read it"
+
+
+class Obedience:
+    """Takes the commands of one lease, for its run and the sub-agents below it. A command is taken once: one that is
+    given again after a crash, because its answer was lost, has the answer that it had."""
+
+    def __init__(self, run: Run, lease: Lease, taken: set[str]) -> None:
+        self._run = run
+        self._lease = lease
+        self._taken = taken
+        """Commands that an attempt which died has taken."""
+        self._heard: set[str] = set()
+        """Runs in whose logs it looks for what was read."""
+        self._settled = anyio.Event()
+        self._unread: dict[str, AnyCommand] = {}
+        """What a user has said and the model has not read yet, by the id of the command."""
+        self._answers, self._to_settle = anyio.create_memory_object_stream[tuple[AnyCommand, Answered]](float("inf"))
+        self.folds: dict[type[Event], Callable[[Any], None]] = {UserMessage: self._read}
+
+    async def run(self) -> None:
+        """Obey until the lease ends."""
+        with self._answers, self._to_settle:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._settle)
+                try:
+                    async for command in self._lease.commands():
+                        self._obey(command)
+                except EngineError as error:
+                    reports.report("commands_failed", run=self._run.id, cause=str(error))
+                self._answers.close()
+
+    async def close(self, *, ended: bool) -> None:
+        """The attempt is over: wait until all has its answer that was taken. If the run has ``ended`` with it, what
+        nobody reads any more is refused; else the next attempt is given it again."""
+        for command in [*self._unread.values()] if ended else ():
+            self._answer(command, NOT_READ)
+        self._answers.close()
+        with anyio.move_on_after(SETTLING):
+            await self._settled.wait()
+
+    def _obey(self, command: AnyCommand) -> None:
+        if command.id in self._taken:
+            self._answer(command)
+            return
+        run = _below(self._run, command.run)
+        if run is None:
+            self._answer(command, f"there is no run {command.run} at work here")
+            return
+        try:
+            why = obey(run, command)
+        except (RunEndedError, ApprovalError, ValueError) as error:
+            why = str(error)
+        if isinstance(command, Steer) and not why:
+            self._unread[command.id] = command
+            if run.id not in self._heard:
+                self._heard.add(run.id)
+                run.log.attach(self)
+        else:
+            self._answer(command, why)
+
+    def _read(self, event: UserMessage) -> None:
+        command = self._unread.pop(event.command, None) if event.command else None
+        if command is not None:
+            self._answer(command)
+
+    def _answer(self, command: AnyCommand, why: str = "") -> None:
+        self._unread.pop(command.id, None)
+        try:
+            self._answers.send_nowait((command, Answered(id=command.id, taken=not why, why=why)))
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            return  # the lease is over: the next attempt answers
+
+    async def _settle(self) -> None:
+        """Nobody is told that a command was taken before what came of it is durable."""
+        async for command, answer in self._to_settle:
+            await self._run.log.durable()
+            try:
+                await self._lease.settle(command, answer)
+            except EngineError as error:
+                reports.report("command_unsettled", run=self._run.id, command=command.id, cause=str(error))
+        self._settled.set()
+
+
+def obey(run: Run, command: AnyCommand) -> str:
+    """Carry a command out; why it was not, or nothing. Raises what the methods of the handle raise."""
+    by = command.by or "person"
+    match command:
+        case Cancel(reason=reason, mode=mode):
+            return "" if run.cancel(reason, mode) else "the run has ended"
+        case HandOver(reason=reason, mode=mode):
+            return "" if run.hand_over(reason, mode) else "the run has ended"
+        case Pause(reason=reason, seconds=seconds):
+            run.pause(reason, seconds=seconds)
+        case Resume(reason=reason):
+            run.resume(reason)
+        case Steer(text=text):
+            run.steer(text, command=command.id)
+        case AddBudget(amounts=amounts):
+            run.add_budget(amounts, by=command.by, command=command.id)
+        case Approve():
+            if not run.was_answered(command.approval, "yes"):
+                run.approve(command.approval, command.arguments_hash, command.scope, pattern=command.pattern, by=by)
+        case Deny():
+            if not run.was_answered(command.approval, "no"):
+                run.deny(command.approval, command.reason, by=by)
+    return ""
+
+
+def _below(run: Run, wanted: str) -> Run | None:
+    if wanted in ("", run.id):
+        return run
+    return next((found for child in run.children if (found := _below(child, wanted)) is not None), None)

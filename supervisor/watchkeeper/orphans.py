@@ -1,0 +1,132 @@
+"""Ends the sub-agents of an attempt that died: a run tree goes on from its root alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .budget import Budget
+from .detect.handover import Work
+from .engine import Lease
+from .history import OPEN, History
+from .ledger import Ledger
+from .log import Log
+from .messages import CallEnded, ChildEnded, Event, Outcome, Result, RunEnded, RunEnding, Settled, Status
+from .recovery.past import OUTCOME_UNKNOWN, Past
+from .recovery.purse import Purse, used_of
+from .recovery.turns import Turns
+
+if TYPE_CHECKING:
+    from .seams import Seams
+    from .wording import Wording
+
+ORPHANED = "orphaned"
+"""Reason with which a sub-agent is cancelled whose parent goes on without it."""
+
+
+async def close_unexecuted(lease: Lease, seams: Seams, wording: Wording, status: Status, reason: str) -> None:
+    """Give a run that cannot be executed here its end record, and its sub-agents theirs."""
+    ends = await end_orphans(lease, seams, wording)
+    facts = [event async for event in lease.facts()]
+    made, _ = _end(lease.run, "", facts, ends, seams, wording, status, reason)
+    await lease.append(made)
+
+
+async def end_orphans(lease: Lease, seams: Seams, wording: Wording) -> dict[str, dict[str, Any]]:
+    """Give each sub-agent that has none its end record, those that were started last first. By id, what the parent's
+    ``ChildEnded`` says of it."""
+    ends: dict[str, dict[str, Any]] = {}
+    for status in reversed(await lease.children()):
+        facts = [event async for event in lease.facts(status.run)]
+        made, ends[status.run] = _end(
+            status.run, status.parent, facts, ends, seams, wording, "cancelled", ORPHANED
+        )
+        if made:
+            await lease.append(made)
+    return ends
+
+
+def _end(
+    run: str,
+    parent: str,
+    facts: Sequence[Event],
+    below: dict[str, dict[str, Any]],
+    seams: Seams,
+    wording: Wording,
+    status: Status,
+    reason: str,
+) -> tuple[list[Event], dict[str, Any]]:
+    """The facts that end it, and its end for the parent."""
+    past, turns, budget, work = Past(facts), Turns(0), Budget(), Work()
+    purse = Purse(past, lambda: budget, lambda tool: {"calls": 1})
+    ledger, history = Ledger(), History()
+    log = Log(run, seams, parent=parent or None, keep=len(facts) + 100_000)
+    for fold in (ledger, history, work):
+        log.attach(fold)
+
+    def also(event: Event) -> None:
+        purse.observe(event)
+        turns.observe(event)
+
+    log.restore(facts, also)
+    if not past.ended:
+        _append_end(log, past, below, purse, turns, ledger, history, wording, status, reason)
+    made = [event for event in log.kept() if event.n > past.n]
+    outcome = next(event.outcome for event in log.kept()[::-1] if isinstance(event, RunEnded))
+    tree = [one for one in below.values() if one["parent"] == run]
+    return made, {
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "calls": ledger.ended + sum(one["calls"] for one in tree),
+        "tokens": int(outcome.spent.get("tokens", 0)),
+        "spent": outcome.spent,
+        "depth": 1 + max((one["depth"] for one in tree), default=0),
+        "work": work.digest,
+        "parent": parent,
+    }
+
+
+def _append_end(
+    log: Log,
+    past: Past,
+    below: dict[str, dict[str, Any]],
+    purse: Purse,
+    turns: Turns,
+    ledger: Ledger,
+    history: History,
+    wording: Wording,
+    status: Status,
+    reason: str,
+) -> None:
+    for hold in past.holds.values():
+        used = used_of(past, hold)
+        purse.spend(used)
+        log.append(Settled, slot=hold.slot, amounts=used, held=hold.held, estimated=bool(used) and not hold.slot)
+    for child in past.children:
+        end = below.get(child, {"status": "cancelled", "reason": ORPHANED})
+        purse.spend(end.get("spent", {}))
+        log.append(ChildEnded, child=child, **{name: value for name, value in end.items() if name != "parent"})
+    for call_id, begun in past.open.items():
+        if begun.started:
+            result = Result(call_id, begun.tool, "abandoned", OPEN, error=OUTCOME_UNKNOWN, by="cancel")
+        else:
+            text = wording.not_run(begun.tool, f"the run was ended first ({reason})").text
+            result = Result(call_id, begun.tool, "not_run", text, by="cancel")
+        log.append(CallEnded, slot=begun.slot, result=result)
+    if past.ending is None:
+        log.append(RunEnding, status=status, reason=reason)
+    outcome = Outcome(
+        run=log.run,
+        status=status,
+        reason=reason,
+        message=wording.outcome(status, reason, turns.turns, ledger.by_tool),
+        partial=turns.last_text or None,
+        calls=ledger.records(),
+        turns=turns.turns,
+        usage=turns.usage,
+        spent=dict(purse.spent),
+        history=history.messages(),
+        seconds=past.t,
+        working_seconds=past.times.working,
+    )
+    log.append(RunEnded, outcome=outcome)

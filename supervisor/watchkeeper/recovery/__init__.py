@@ -1,0 +1,1 @@
+"""What the facts of a run that was broken off say, so that another attempt can go on with it. Pure."""
