@@ -19,12 +19,14 @@ from typing import Any, NamedTuple
 import anyio
 import msgspec
 import pytest
+from cyclopts import App
 
 import watchkeeper
 from cli.serving import served
 from watchkeeper import Agent, Supervisor, messages, tool
 from watchkeeper.cli.app import application
 from watchkeeper.cli.policy import policy_of
+from watchkeeper.configuration import load
 from watchkeeper.plugins import ANSWER_GUARDS, CALL_GUARDS
 from watchkeeper.testing import BACKENDS, CallTools, Say, ScriptedModel, call, say
 
@@ -77,7 +79,7 @@ def is_program(example: Example) -> bool:
     return "anyio.run(" in example.text
 
 
-COMMANDS = ("run", "record", "demo", "replay", "stats", "bench", "case")
+COMMANDS = ("run", "record", "demo", "replay", "stats", "bench", "case", "config check", "config show")
 
 
 # What a page leaves to its reader: the names that its examples take for granted.
@@ -169,9 +171,18 @@ def test_programs_run(
         assert "completed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("example", [one for one in examples("toml") if "[project" not in one.text], ids=str)
+def tables() -> list[Example]:
+    return [one for one in examples("toml") if "[project" not in one.text]
+
+
+@pytest.mark.parametrize("example", [one for one in tables() if "# config.toml" not in one.text], ids=str)
 def test_policies_are_taken(example: Example) -> None:
     assert policy_of(tomllib.loads(example.text))
+
+
+@pytest.mark.parametrize("example", [one for one in tables() if "# config.toml" in one.text], ids=str)
+def test_configurations_are_taken(example: Example) -> None:
+    assert load((), {}, tomllib.loads(example.text)).origins
 
 
 def commands() -> list[tuple[str, str]]:
@@ -187,14 +198,25 @@ def test_commands_parse(place: str, line: str) -> None:
     name, *given = words
     app = application()
     assert name in app, f"{place}: there is no command {name}"
-    known = {flag for one in app[name].assemble_argument_collection() for flag in one.names}
+    called = app[name]
+    while given and given[0] in called:  # a command of its own
+        called = called[given.pop(0)]
+    group = called.default_command is None
+    known = set() if group else {flag for one in called.assemble_argument_collection() for flag in one.names}
     wrong = [word for word in given if word.startswith("--") and word not in known]
     assert not wrong, f"{place}: {name} has no {', '.join(wrong)}"
 
 
 def options() -> set[str]:
     app = application()
-    return {flag for name in COMMANDS for one in app[name].assemble_argument_collection() for flag in one.names}
+    return {
+        flag for name in COMMANDS for one in command(app, name).assemble_argument_collection() for flag in one.names
+    }
+
+
+def command(app: App, name: str) -> App:
+    """A command, or one of a command's own, such as ``config check``."""
+    return functools.reduce(lambda found, part: found[part], name.split(), app)
 
 
 ELSEWHERE = {"--real", "--group", "--help", "--data", "--n", "--seed", "--holdout", "--misses", "--rounds", "--json"}
@@ -218,7 +240,7 @@ def test_every_option_says_what_it_is_for() -> None:
     silent = [
         f"{name} {one.name}"
         for name in COMMANDS
-        for one in app[name].assemble_argument_collection()
+        for one in command(app, name).assemble_argument_collection()
         if one.show and one.name.startswith("--") and not one.parameter.help
     ]
     assert not silent
