@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,42 +11,12 @@ import msgspec
 from ..engine import EngineError, Fenced, RunSpec
 from ..messages import Event
 from .checks import budget_of, check_amounts, new_facts
-from .database import Kind, connect
+from .database import There, connect
 from .desk import Seat
 from .keys import name_of, names
 from .lines import packed
+from .schema import WORKER
 from .status import Standing, spec_of
-
-WORKER = Kind(
-    "a worker's file of watchkeeper",
-    0x776B7731,  # "wkw1"
-    [
-        [
-            """CREATE TABLE run (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, root INTEGER NOT NULL,
-               parent TEXT NOT NULL, agent TEXT NOT NULL, labels TEXT NOT NULL, submitted REAL NOT NULL,
-               spec BLOB NOT NULL)""",
-            "CREATE INDEX run_by_root ON run (root)",
-            "CREATE INDEX run_by_time ON run (submitted, id)",
-            """CREATE TABLE standing (run INTEGER PRIMARY KEY, change INTEGER NOT NULL, state TEXT NOT NULL, ended REAL,
-               first INTEGER NOT NULL DEFAULT 1, body BLOB NOT NULL)""",
-            "CREATE INDEX standing_by_change ON standing (change)",
-            """CREATE TABLE lease (root INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, crashes INTEGER NOT NULL,
-               worker TEXT NOT NULL, over INTEGER NOT NULL DEFAULT 0)""",
-            "CREATE INDEX lease_open ON lease (root) WHERE over = 0",
-            """CREATE TABLE chunk (key INTEGER PRIMARY KEY, run INTEGER NOT NULL, first INTEGER NOT NULL,
-               last INTEGER NOT NULL, body BLOB NOT NULL)""",
-            "CREATE UNIQUE INDEX chunk_by_run ON chunk (run, last)",
-            """CREATE TABLE entry (run INTEGER NOT NULL, name TEXT NOT NULL, n INTEGER NOT NULL,
-               PRIMARY KEY (run, name)) WITHOUT ROWID""",
-            "CREATE TABLE blob (hash BLOB PRIMARY KEY, body BLOB NOT NULL)",
-            """CREATE TABLE blob_use (hash BLOB NOT NULL, run INTEGER NOT NULL, PRIMARY KEY (hash, run))
-               WITHOUT ROWID""",
-            "CREATE INDEX blob_use_by_run ON blob_use (run)",
-            """CREATE TABLE charge (budget TEXT NOT NULL, dimension TEXT NOT NULL, amount REAL NOT NULL,
-               PRIMARY KEY (budget, dimension)) WITHOUT ROWID""",
-        ]
-    ],
-)
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -86,13 +55,17 @@ class _Tree:
 class Book(Seat):
     """Only its owner writes to the file, so what is cached of it is true; where a transaction fails it is read anew."""
 
-    def __init__(self, path: Path, changed: Callable[[Sequence[str]], None]) -> None:
+    def __init__(self, path: Path, owned: Callable[[], bool], changed: Callable[[Sequence[str]], None]) -> None:
         self.path = path
         self.connection = connect(path, WORKER)
         self._changed = changed
-        there = os.stat(path)
-        self._identity = (there.st_dev, there.st_ino)
-        self._change = self.connection.execute("SELECT coalesce(max(change), 0) FROM standing").fetchone()[0]
+        self._there = There(path)
+        self._owned = owned
+        try:
+            self._change = self.connection.execute("SELECT coalesce(max(change), 0) FROM standing").fetchone()[0]
+        except BaseException:
+            self.connection.close()
+            raise
         self._held: set[str] = set()
         """Roots whose lease somebody in this process has."""
         self._trees: dict[str, _Tree] = {}
@@ -112,14 +85,11 @@ class Book(Seat):
     # -- a transaction -----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        try:
-            there = os.stat(self.path)
-        except FileNotFoundError:
-            there = None
-        if there is None or (there.st_dev, there.st_ino) != self._identity:
+        self._there.check()
+        if not self._owned():
             raise EngineError(
-                f"{self.path} was deleted or replaced while this process had it open; what was in it is gone, "
-                "so end this worker and start it anew"
+                f"the lock of {self.path} was deleted or replaced: another process may own the file by now; "
+                "end this worker and start it anew"
             )
 
     def flush(self) -> None:

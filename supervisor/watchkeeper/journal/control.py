@@ -15,41 +15,17 @@ from ..engine import Answered, AnyCommand, Cancel, EngineError, RunSpec
 from ..messages import encode_event
 from . import unstarted
 from .checks import check_amounts, check_name
-from .database import Kind, connect
+from .database import There, connect
 from .desk import Seat
+from .schema import CONTROL, CONTROL_FILE
 from .shares import unknown_budget
 from .status import Standing
 from .trees import ENDED
 
-CONTROL = Kind(
-    "the control file of watchkeeper",
-    0x776B6331,  # "wkc1"
-    [
-        [
-            """CREATE TABLE submission (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
-               agent TEXT NOT NULL, labels TEXT NOT NULL, submitted REAL NOT NULL, spec BLOB NOT NULL,
-               worker TEXT, placed INTEGER NOT NULL DEFAULT 0, over INTEGER NOT NULL DEFAULT 0, standing BLOB,
-               facts BLOB)""",
-            "CREATE INDEX submission_waiting ON submission (seq) WHERE worker IS NULL AND over = 0",
-            "CREATE INDEX submission_open ON submission (worker) WHERE over = 0",
-            "CREATE INDEX submission_by_time ON submission (submitted, id) WHERE placed = 0",
-            """CREATE TABLE command (seq INTEGER PRIMARY KEY AUTOINCREMENT, root TEXT NOT NULL, run TEXT NOT NULL,
-               id TEXT NOT NULL, body BLOB NOT NULL, answer BLOB, UNIQUE (root, id))""",
-            """CREATE TABLE budget (name TEXT NOT NULL, dimension TEXT NOT NULL, amount REAL NOT NULL,
-               PRIMARY KEY (name, dimension)) WITHOUT ROWID""",
-            """CREATE TABLE slice (worker TEXT NOT NULL, budget TEXT NOT NULL, dimension TEXT NOT NULL,
-               amount REAL NOT NULL, PRIMARY KEY (budget, dimension, worker)) WITHOUT ROWID""",
-            """CREATE TABLE token (hash BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, scopes TEXT NOT NULL,
-               created REAL NOT NULL) WITHOUT ROWID""",
-        ]
-    ],
-)
-FILE = "control.db"
-
 
 def connect_control(folder: Path) -> sqlite3.Connection:
     """Open the control file of a folder for writing, as :func:`.database.connect` does: also for what keeps tokens."""
-    return connect(folder / FILE, CONTROL)
+    return connect(folder / CONTROL_FILE, CONTROL)
 
 
 class Control(Seat):
@@ -57,11 +33,13 @@ class Control(Seat):
 
     def __init__(self, folder: Path, holder: str, changed: Callable[[], None]) -> None:
         self.connection = connect_control(folder)
+        self._there = There(folder / CONTROL_FILE)
         self._holder = holder
         self._changed = changed
         self._wrote = False
 
     def begin(self) -> None:
+        self._there.check()
         self._wrote = False
 
     def committed(self) -> None:

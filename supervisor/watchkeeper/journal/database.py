@@ -7,6 +7,8 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from ..engine import EngineError
 
 BUSY = 10.0
@@ -27,6 +29,10 @@ _MEANINGS = {
 }
 
 
+TROUBLES = (sqlite3.Error, OSError, msgspec.MsgspecError)
+"""What a file may come to, and :func:`cannot` explains."""
+
+
 class Kind:
     """What a file is: its mark, and the statements that make each version out of the one before."""
 
@@ -44,9 +50,36 @@ def cannot(path: Path, error: Exception) -> EngineError:
     meaning = next((said for code, said in _MEANINGS.items() if name.startswith(code)), "")
     if not meaning and isinstance(error, sqlite3.DatabaseError) and "not a database" in str(error):
         meaning = _MEANINGS["SQLITE_NOTADB"]
+    if isinstance(error, msgspec.MsgspecError):
+        return EngineError(
+            f"{path} cannot be used: what is in it is not what was written there ({error}); move it away"
+        )
     if isinstance(error, OSError):
         return EngineError(f"{path} cannot be used: {error.strerror or error}; check that this user may write there")
     return EngineError(f"{path} cannot be used: {error}{': ' if meaning else ''}{meaning}")
+
+
+class There:
+    """A file as it was when it was opened; ``check`` raises if another one, or none, is in its place."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opened = _identity(path)
+
+    def check(self) -> None:
+        if _identity(self._path) != self._opened:
+            raise EngineError(
+                f"{self._path} was deleted or replaced while this process had it open, and with it what was in it; "
+                "end this process and start it anew"
+            )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        there = os.stat(path)
+    except OSError:
+        return None
+    return there.st_dev, there.st_ino
 
 
 def connect(path: Path, kind: Kind) -> sqlite3.Connection:
@@ -83,9 +116,6 @@ def connect_reader(path: Path, kind: Kind) -> sqlite3.Connection:
         connection = _open(path)
         connection.execute("PRAGMA query_only=ON")
         _be_ours(connection, path, kind)
-        version = _version(connection)
-        if version > len(kind.versions):
-            raise _newer(path, version, kind)
     except (sqlite3.Error, OSError, EngineError) as error:
         if connection is not None:
             connection.close()
@@ -105,13 +135,12 @@ def _be_ours(connection: sqlite3.Connection, path: Path, kind: Kind) -> None:
     mark = connection.execute("PRAGMA application_id").fetchone()[0]
     if mark != kind.mark and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise EngineError(f"{path} is a file of another program, not {kind.what}; name another folder, or move it away")
-
-
-def _newer(path: Path, version: int, kind: Kind) -> EngineError:
-    return EngineError(
-        f"{path} was written by a newer watchkeeper (version {version} of {kind.what}, this one knows "
-        f"{len(kind.versions)}); use that one, or name another folder"
-    )
+    version = _version(connection)
+    if version > len(kind.versions):
+        raise EngineError(
+            f"{path} was written by a newer watchkeeper (version {version} of {kind.what}, this one knows "
+            f"{len(kind.versions)}); use that one, or name another folder"
+        )
 
 
 def _migrate(connection: sqlite3.Connection, path: Path, kind: Kind) -> None:
@@ -119,10 +148,7 @@ def _migrate(connection: sqlite3.Connection, path: Path, kind: Kind) -> None:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(connection)  # of two that open it at once the second finds it done
-        if version > len(kind.versions):
-            raise _newer(path, version, kind)
-        for statements in kind.versions[version:]:
+        for statements in kind.versions[_version(connection) :]:  # of two at once the second finds it done
             for statement in statements:
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id={kind.mark}")

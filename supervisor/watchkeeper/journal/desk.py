@@ -13,7 +13,7 @@ import anyio
 
 from ..engine import EngineError
 from ..seams import Seams
-from .database import cannot
+from .database import TROUBLES, cannot
 
 MOST = 500
 """Jobs of one transaction."""
@@ -47,12 +47,20 @@ class Desk(Generic[S]):
         self._seams = seams
         self._open = open
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._closed = False
+        self._closed = True
+        """Nobody is there to do a job: it is not open yet, could not be opened, or was closed."""
 
     async def start(self) -> None:
-        """Open the file. Raises what ``open`` raises."""
+        """Open the file. Raises what ``open`` raises, and :class:`EngineError` if no thread is to be had."""
         first = _Job(lambda seat: None)
-        threading.Thread(target=self._work, args=(first,), name=f"watchkeeper-{self._name}", daemon=True).start()
+        thread = threading.Thread(target=self._work, args=(first,), name=f"watchkeeper-{self._name}", daemon=True)
+        self._left = anyio.Event()
+        try:
+            self._closed = False
+            thread.start()
+        except RuntimeError as error:
+            self._closed = True
+            raise EngineError(f"{self._path} cannot be used: no thread could be started ({error})") from error
         await self._done(first)
 
     async def ask(self, function: Callable[[S], T]) -> T:
@@ -73,11 +81,9 @@ class Desk(Generic[S]):
         """Finish what was asked, and close the file. Closing twice changes nothing."""
         if not self._closed:
             self._closed = True
-            last = _Job(lambda seat: None)
-            self._jobs.put(last)
             self._jobs.put(None)
-            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING):
-                await last.done.wait()
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING), self._seams.outside_work():
+                await self._left.wait()
 
     async def _done(self, job: _Job) -> Any:
         with self._seams.outside_work():
@@ -90,7 +96,8 @@ class Desk(Generic[S]):
         try:
             seat = self._open()
         except BaseException as error:
-            first.error = error
+            first.error = cannot(self._path, error) if isinstance(error, TROUBLES) else error
+            self._closed = True
             self._say([first])
             return
         self._say([first])
@@ -103,6 +110,8 @@ class Desk(Generic[S]):
                 self._say(batch)
         finally:
             self.leave(seat)
+            left = self._left
+            self._seams.post(left.set)
 
     def _next(self) -> list[_Job] | None:
         job = self._jobs.get()
@@ -127,7 +136,7 @@ class Desk(Generic[S]):
                 job.value = job.function(seat)
             except EngineError as error:
                 job.error = error
-            except (sqlite3.Error, OSError) as error:
+            except TROUBLES as error:
                 job.error = cannot(self._path, error)
             except BaseException as error:  # carried to whoever asked, whatever it is
                 job.error = error
@@ -192,7 +201,7 @@ class WritingDesk(Desk[W]):
             seat.committed()
 
     def _undo(self, seat: W, batch: list[_Job], error: BaseException) -> None:
-        told = cannot(self._path, error) if isinstance(error, sqlite3.Error | OSError | EngineError) else error
+        told = cannot(self._path, error) if isinstance(error, TROUBLES) else error
         try:
             if seat.connection.in_transaction:
                 seat.connection.execute("ROLLBACK")

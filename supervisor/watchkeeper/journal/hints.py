@@ -34,6 +34,8 @@ class Hints:
         self._socket: socket.socket | None = None
         self._sender: socket.socket | None = None
         self._wanted = threading.Event()
+        self._lock = threading.Lock()
+        """For the folder and the sender, which are closed while another thread may be about to use them."""
 
     def open(self) -> None:
         with contextlib.suppress(OSError):
@@ -57,12 +59,9 @@ class Hints:
             if self._closed.is_set():
                 break
             self._wanted.clear()
-            self._tell_others()
+            with self._lock:
+                self._tell_others()
             self._closed.wait(APART)
-        if self._sender is not None:
-            self._sender.close()
-        if self._at is not None:
-            os.close(self._at)
 
     def _tell_others(self) -> None:
         """Sockets of processes that are gone are cleared away."""
@@ -83,16 +82,22 @@ class Hints:
                     continue  # full: it is about to look
 
     def close(self) -> None:
+        """Closing twice changes nothing."""
         if self._closed.is_set():
             return
         self._closed.set()
-        if self._at is not None:
-            if self._sender is not None:
-                with contextlib.suppress(OSError):
-                    self._sender.sendto(b".", self._place(self._own))
-            with contextlib.suppress(OSError):
-                os.unlink(self._own, dir_fd=self._at)
         self._wanted.set()
+        with self._lock, contextlib.suppress(OSError):
+            if self._at is not None and self._sender is not None:
+                self._sender.sendto(b".", self._place(self._own))
+        with self._lock:
+            if self._sender is not None:
+                self._sender.close()
+            if self._at is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(self._own, dir_fd=self._at)
+                os.close(self._at)
+                self._at = None
 
     def _place(self, name: str) -> str:
         """A short way to a name in the folder: the path of a socket may have 107 bytes only."""

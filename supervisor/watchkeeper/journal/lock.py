@@ -4,42 +4,54 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from pathlib import Path
 
-from ..engine import EngineError
+import anyio
 
-PATIENCE = 0.5
-"""Seconds to try for: whoever only asks whether it is free holds it for a moment."""
+from ..engine import EngineError
+from .database import cannot
+
+TRIES = 25
+PAUSE = 0.02
+"""Seconds between two tries: whoever only asks whether it is free holds it for a moment."""
 
 
 class Lock:
-    """Held from the beginning to :meth:`release`, or to the end of the process, however that ends.
-
-    Raises :class:`EngineError` if another holds it, with the number of its process.
-    """
+    """Once taken it is held to :meth:`release`, or to the end of the process, however that ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file: int | None = None
+
+    async def take(self) -> None:
+        """Raises :class:`EngineError` if another process holds it, with its number, or if the file cannot be made."""
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise EngineError(
-                f"{path} cannot be used: {error.strerror}; check that this user may write there"
-            ) from error
-        until = time.monotonic() + PATIENCE
-        while not _try(self._file):
-            if time.monotonic() > until:
-                holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip()
-                os.close(self._file)
-                raise EngineError(
-                    f"{path} is held by another process{f' ({holder})' if holder.isdigit() else ''}: "
-                    "a worker's name is for one process at a time; end that one, or take another name"
-                )
-            time.sleep(0.01)
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+            raise cannot(self._path, error) from error
+        try:
+            for left in reversed(range(TRIES)):
+                if _try(file):
+                    break
+                if not left:
+                    raise self._held(os.pread(file, 32, 0).decode("ascii", "replace").strip())
+                await anyio.sleep(PAUSE)
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            os.close(file)
+            raise cannot(self._path, error) from error
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+
+    def _held(self, holder: str) -> EngineError:
+        return EngineError(
+            f"{self._path} is held by another process{f' ({holder})' if holder.isdigit() else ''}: "
+            "a worker's name is for one process at a time; end that one, or take another name"
+        )
 
     def stands(self) -> bool:
         """The file is still where others look for it."""

@@ -11,16 +11,15 @@ import msgspec
 from ..engine import Answered, AnyCommand, EngineError, Page, Query, RunSpec, RunStatus, UnknownRun
 from ..log import Gap
 from ..messages import Event
-from .book import WORKER
 from .checks import limit_of
-from .control import CONTROL, FILE, command_of
-from .database import connect_reader
+from .control import command_of
+from .database import There, connect_reader
 from .lines import unpacked
+from .schema import CONTROL, CONTROL_FILE, WORKER, WORKERS
 from .status import Standing
 
 BYTES = 1 << 20
 """Bytes of facts that are read at once, as a rule."""
-WORKERS = "workers"
 
 _STATUS = (
     "SELECT run.id, run.spec, run.submitted, standing.body, lease.attempt, lease.worker FROM run"
@@ -56,16 +55,22 @@ class Readings:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._control = connect_reader(folder / FILE, CONTROL)
+        self._connection = connect_reader(folder / CONTROL_FILE, CONTROL)
+        self._there = There(folder / CONTROL_FILE)
         self._workers: dict[str, tuple[sqlite3.Connection, tuple[int, int]]] = {}
         self._versions: dict[str, int] = {}
         self._changes: dict[str, int] = {}
         self._commands = self._control.execute("SELECT coalesce(max(seq), 0) FROM command").fetchone()[0]
 
     def close(self) -> None:
-        self._control.close()
+        self._connection.close()
         for connection, _ in self._workers.values():
             connection.close()
+
+    @property
+    def _control(self) -> sqlite3.Connection:
+        self._there.check()
+        return self._connection
 
     # -- status ------------------------------------------------------------------------------------------------------
 

@@ -21,11 +21,13 @@ from ..seams import Seams
 from .bell import Bell, Bells
 from .book import Book
 from .checks import check_command, check_name, check_spec
-from .control import FILE, Control
+from .control import Control
 from .desk import Desk, WritingDesk
 from .hints import Hints
 from .lock import Lock, is_held
-from .readings import WORKERS, Changed, Readings
+from .readings import Changed, Readings
+from .retention import prune
+from .schema import CONTROL_FILE, WORKERS
 from .sqlitelease import Leases, SqliteLease, Watch
 
 T = TypeVar("T")
@@ -59,7 +61,13 @@ class SqliteEngine:
         self.died: deque[tuple[WorkersFile, str]] = deque()
         """Runs whose attempt is over without an end record, and those that were claimed and never begun."""
         self.queue: deque[tuple[WorkersFile, str]] = deque()
+        self.ready: deque[SqliteLease] = deque()
+        """Leases that nobody has got yet."""
         self.leases_given: dict[str, SqliteLease] = {}
+        self.giving: Leases | None = None
+        """Who iterates over leases."""
+        self._unsure = False
+        """A claim broke off: something may be claimed that nobody knows of."""
         self.at_work = Bell()
         """Rings when there may be a run to execute."""
         self.early = Bell()
@@ -75,7 +83,9 @@ class SqliteEngine:
             raise EngineError("this engine is open already")
         self._seams.bind()
         folder, holder = self.folder, self.worker or ""
-        self.control = WritingDesk("control", folder / FILE, self._seams, lambda: Control(folder, holder, self._sent))
+        self.control = WritingDesk(
+            "control", folder / CONTROL_FILE, self._seams, lambda: Control(folder, holder, self._sent)
+        )
         self.reader = Desk("reader", folder, self._seams, lambda: Readings(folder))
         self._hints = Hints(folder / "hints", holder or "control", self._look)
         try:
@@ -102,6 +112,10 @@ class SqliteEngine:
         self.watched.ring_all()
         self.commanded.ring_all()
         self._hints.close()
+        for lease in self.ready:
+            run, attempt = lease.run, lease.attempt
+            lease.file.desk.tell(lambda book, run=run, attempt=attempt: book.release(run, attempt, True))  # type: ignore[misc]
+        self.ready.clear()
         for file in self.files.values():
             await file.desk.close()
             file.lock.release()
@@ -129,7 +143,8 @@ class SqliteEngine:
             return
         path = self.folder / WORKERS / f"{check_name('the name of a worker', worker)}.db"
         lock = Lock(path.with_suffix(".lock"))
-        desk = WritingDesk(f"journal-{worker}", path, self._seams, lambda: Book(path, self._written))
+        await lock.take()
+        desk = WritingDesk(f"journal-{worker}", path, self._seams, lambda: Book(path, lock.stands, self._written))
         try:
             await desk.start()
             await self._take_in(WorkersFile(worker, lock, desk))
@@ -178,13 +193,16 @@ class SqliteEngine:
     async def cancel(
         self, run: str, reason: str = "cancelled", mode: Mode = "now", *, by: str = "", id: str = ""
     ) -> None:
-        if (await self.get(run)).state != "ended":
-            await self.send(run, Cancel(id=id, by=by, reason=reason, mode=mode))
+        status = await self.get(run)
+        if status.state != "ended":
+            await self._send(status, Cancel(id=id, by=by, reason=reason, mode=mode))
 
     async def send(self, run: str, command: AnyCommand) -> str:
+        return await self._send(await self.get(run), command)
+
+    async def _send(self, status: RunStatus, command: AnyCommand) -> str:
         check_command(command)
-        status = await self.get(run)
-        sent = msgspec.structs.replace(command, id=command.id or self._seams.new_id("c"), run=run)
+        sent = msgspec.structs.replace(command, id=command.id or self._seams.new_id("c"), run=status.run)
         root, ended, at = status.root, status.state == "ended" and status.parent != "", self._seams.wall()
         return await self.control.ask(lambda control: control.send(root, sent, ended, at))
 
@@ -211,6 +229,18 @@ class SqliteEngine:
         self.check_open()
         return await self.reader.ask(lambda reader: reader.page(query))
 
+    async def prune(self, *, older_than: float | None = None, larger_than: int | None = None) -> int:
+        """Delete the facts of trees that ended more than so many seconds ago, then the oldest ended ones for as long as
+        a file of this worker is larger than so many bytes; how many trees. ``get`` still says how they ended, for the
+        newest 10,000; ``watch`` gives a :class:`.log.Gap`. Nothing that is at work waits for it longer than for one
+        small transaction."""
+        self.check_open()
+        line = None if older_than is None else self._seams.wall() - older_than
+        pruned = 0
+        for file in list(self.files.values()):
+            pruned += await prune(file.desk, self.control, line, larger_than)
+        return pruned
+
     @property
     def limits(self) -> SqliteLimits:
         return SqliteLimits(self)
@@ -221,12 +251,22 @@ class SqliteEngine:
         """Take up to so many runs from the queue of all into one's own."""
         assert self.worker is not None
         name, file = self.worker, self.files[self.worker]
-        if not await self.reader.ask(Readings.waits):
+        if not self._unsure and not await self.reader.ask(Readings.waits):
             return
+        unsure, self._unsure = self._unsure, True
         claimed = await self.control.ask(lambda control: control.claim(name, most))
+        if unsure:
+            known = {
+                *self.leases_given,
+                *(lease.run for lease in self.ready),
+                *(run for _, run in (*self.died, *self.queue)),
+            }
+            claimed = await self.control.ask(lambda control: control.claimed(name))
+            claimed = [one for one in claimed if one[0] not in known]
         await file.desk.ask(lambda book: book.take_in(claimed))
         runs = [run for run, *_ in claimed]
         self.queue.extend((file, run) for run in runs)
+        self._unsure = False
         self.control.tell(lambda control: control.placed(runs))
 
     async def given_back(self, lease: SqliteLease, suspended: bool) -> None:
@@ -236,7 +276,7 @@ class SqliteEngine:
             del self.leases_given[run]
             if not ended:
                 self.died.append((file, run))
-                self.at_work.ring()
+            self.at_work.ring()
         if ended:
             await self.control.ask(lambda control: control.over([run]))
             file.desk.tell(lambda book: book.over([run]))

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from .sqlite import SqliteEngine, WorkersFile
 
 FULL_LOOK = 0.05
-"""Seconds after which a worker that had no room is asked again."""
-CLAIM = 8
-"""Runs that a worker takes from the queue of all at once."""
+"""Seconds after which a worker that had no room is asked again; twice as many each time, up to a second."""
+AT_ONCE = 64
+"""Runs that a worker takes from the queue of all, or leases, in one transaction."""
 
 
 class SqliteLease:
@@ -100,38 +100,56 @@ class Leases:
     async def __anext__(self) -> Lease:
         engine = self._engine
         if not self._begun:
-            engine.check_open()
-            if engine.worker is None:
-                raise EngineError("an engine without a worker's name gives no leases; name one: SqliteEngine(worker=…)")
-            self._begun = True
-            for lease in list(engine.leases_given.values()):
-                lease.die()
-                await engine.given_back(lease, False)
-        while engine.is_open:
+            await self._begin()
+        pause = FULL_LOOK
+        while engine.is_open and engine.giving is self:
             heard = engine.at_work.heard()
             room = self._capacity()
             if room > 0:
-                if not engine.died and not engine.queue:
-                    await engine.claim(min(room, CLAIM))
-                if engine.died or engine.queue:
-                    return await self._next()
-            with anyio.move_on_after(FULL_LOOK if room <= 0 else float("inf")):
+                if not engine.ready:
+                    if not engine.died and not engine.queue:
+                        await engine.claim(min(room, AT_ONCE))
+                    await self._prepare(min(room, AT_ONCE))
+                if engine.ready:
+                    lease = engine.ready.popleft()
+                    engine.leases_given[lease.run] = lease
+                    return lease
+            with anyio.move_on_after(pause if room <= 0 else float("inf")):
                 await heard.wait()
+            pause = FULL_LOOK if heard.is_set() else min(pause * 2, 1.0)
         raise StopAsyncIteration
 
-    async def _next(self) -> Lease:
+    async def _begin(self) -> None:
+        """Whoever iterated before is gone, and with it its leases."""
+        engine = self._engine
+        engine.check_open()
+        if engine.worker is None:
+            raise EngineError("an engine without a worker's name gives no leases; name one: SqliteEngine(worker=…)")
+        self._begun = True
+        engine.giving = self
+        engine.at_work.ring()
+        for lease in list(engine.leases_given.values()):
+            lease.die()
+            await engine.given_back(lease, False)
+
+    async def _prepare(self, most: int) -> None:
+        """Lease some of what is there, in one transaction."""
         engine = self._engine
         line = engine.died or engine.queue
-        file, run = line.popleft()
+        if not line:
+            return
+        file = line[0][0]
+        runs: list[str] = []
+        while line and line[0][0] is file and len(runs) < most:
+            runs.append(line.popleft()[1])
         assert engine.worker is not None
         worker = engine.worker
         try:
-            given = await file.desk.ask(lambda book: book.lease(run, worker))
+            given = await file.desk.ask(lambda book: [book.lease(run, worker) for run in runs])
         except BaseException:
-            line.appendleft((file, run))
+            line.extendleft((file, run) for run in reversed(runs))
             raise
-        lease = engine.leases_given[run] = SqliteLease(engine, file, given)
-        return lease
+        engine.ready.extend(SqliteLease(engine, file, one) for one in given)
 
 
 class Commands:
