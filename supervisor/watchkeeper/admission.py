@@ -53,8 +53,26 @@ class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
     __slots__ = (
-        "arguments", "asked", "coroutine", "deadline", "dependents", "execution", "grip", "heading", "hold", "job",
-        "begun", "lost", "not_before", "note", "repaired", "replacements", "settled", "sharers", "shown", "started",
+        "arguments",
+        "asked",
+        "begun",
+        "coroutine",
+        "deadline",
+        "dependents",
+        "execution",
+        "grip",
+        "heading",
+        "hold",
+        "job",
+        "lost",
+        "not_before",
+        "note",
+        "repaired",
+        "replacements",
+        "settled",
+        "sharers",
+        "shown",
+        "started",
         "waits",
     )  # fmt: skip
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import anyio
 import anyio.abc
 import anyio.lowlevel
-from anyio.streams.memory import MemoryObjectSendStream
 import msgspec
+from anyio.streams.memory import MemoryObjectSendStream
 
 from . import failures, plugins, reports
 from .actors.agent import AgentActor
@@ -333,7 +333,7 @@ class Supervisor:
         return await self.engine.submit(spec, run=run)
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing more of the engine, and suspend what is at work: each run after its turn, or when the time is up.
+        """Take nothing more of the engine, and suspend what is at work: each run after its turn, or when time is up.
         Another attempt goes on with them. Returns when their facts are durable."""
         if self.worker is None:
             return
@@ -483,9 +483,10 @@ class Supervisor:
             bench=bench,
         )
         turns = recall(run, earlier.facts, earlier.past, guards) if earlier is not None else None
-        run.reader = log.reader("watchdog", after=log.n, must=True, lazy=True, look=partial(self._catch_up, run))
+        known = earlier.past.n if earlier is not None else 0
+        run.reader = log.reader("watchdog", after=known, must=True, lazy=True, look=partial(self._catch_up, run))
         if lease is not None:
-            self._keep_journal(run, lease, tasks)
+            self._keep_journal(run, lease, known, tasks)
         if earlier is not None and turns is not None:
             take_up(run, earlier, turns, guards, lease.attempt if lease is not None else 0)
             if run.ending is not None:  # all that is left is to write its end
@@ -520,14 +521,13 @@ class Supervisor:
         log.user_turn += 1
         log.append(UserMessage, text=run.opening)
 
-    def _keep_journal(self, run: Run, lease: Lease, tasks: anyio.abc.TaskGroup) -> None:
-        """From here on the facts of the run are durable; of a root, commands from outside are taken."""
+    def _keep_journal(self, run: Run, lease: Lease, known: int, tasks: anyio.abc.TaskGroup) -> None:
+        """Facts behind number ``known`` are made durable from here on; of a root, commands from outside are taken."""
         from .actors.journal import Journal
         from .obeying import Obedience
 
-        tasks.start_soon(
-            self._write_journal, run, Journal(run, lease), run.log.reader(JOURNAL, after=run.log.n, must=True)
-        )
+        reader = run.log.reader(JOURNAL, after=known, must=True)
+        tasks.start_soon(self._write_journal, run, Journal(run, lease), reader)
         if run.parent is None:
             taken = run.before.past.commands if run.before is not None else set()
             run.obedience = Obedience(run, lease, taken)

@@ -252,7 +252,7 @@ class AgentActor:
             self._made_compactor().remember(event)
 
     def take_up(self, turns: Turns, acted: bool) -> None:
-        """Go on where an attempt that died has left off. ``acted``: the calls of its last reply came to the executor."""
+        """Go on where an attempt that died has left off. ``acted``: its last reply's calls came to the executor."""
         self._taken, self._acted = turns, acted
         self.turns, self.usage, self.rejected, self.last_text = (
             turns.turns,
@@ -282,9 +282,10 @@ class AgentActor:
             await self._run.gate()
             if (asked := self._asked_to_end()) is not None:
                 return asked
-            if self._conduct.says_anything:
-                standing = self._standing(tools_off, self._run.times())
-                self._last_word = self._conduct.last_word(standing, self._history.user_last)
+            said = self._heard(self._preview(tools_off, self.turns)) if self._heard is not None else None
+            if said is not None and said.halt is not None:
+                return self._halted(said.halt)
+            self._end_in(said, tools_off, self._run.times())
             return await self._turn(tools_off, batches)
         if replied is None:
             return None
@@ -356,24 +357,28 @@ class AgentActor:
             self._run.drawn.take({"turns": 1})
         said: Heard | None = None
         if self._heard is not None:
-            said = self._heard(self._preview(tools_off))
+            said = self._heard(self._preview(tools_off, self.turns + 1))
             if said.halt is not None:
                 return self._halted(said.halt)
         self.turns += 1
         self._log.turn += 1
-        if self._conduct.says_anything or said is not None:
-            words = [] if said is None else [self._log.redaction.within(word, MAX_WORD) for word in said.words]
-            standing = self._standing(tools_off, times)
-            self._last_word = self._conduct.last_word(standing, self._history.user_last, words)
+        self._end_in(said, tools_off, times)
         self._log.append_clean(
             TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0
         )
         return tools_off
 
-    def _preview(self, tools_off: bool) -> Preview:
-        """What guards of requests see of the next one."""
+    def _end_in(self, said: Heard | None, tools_off: bool, times: Sequence[Timed]) -> None:
+        """Say what stands at the end of the next request."""
+        if self._conduct.says_anything or said is not None:
+            words = [] if said is None else [self._log.redaction.within(word, MAX_WORD) for word in said.words]
+            standing = self._standing(tools_off, times)
+            self._last_word = self._conduct.last_word(standing, self._history.user_last, words)
+
+    def _preview(self, tools_off: bool, turn: int) -> Preview:
+        """What guards of requests see of the one of this turn."""
         offered = () if tools_off or self._withheld else tuple(self._agent.tools)
-        return Preview(self.turns + 1, self._run.task, self._history.view(), offered)
+        return Preview(turn, self._run.task, self._history.view(), offered)
 
     def _halted(self, halt: Halt) -> End:
         clean = self._log.redaction.within

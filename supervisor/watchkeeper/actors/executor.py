@@ -279,7 +279,7 @@ class Executor:
             if slot.started is not None
         ]
 
-    # -- what an attempt that died has left -----------------------------------------------------------------------------
+    # -- what an attempt that died has left ----------------------------------------------------------------------------
 
     async def _look_what_happened(self, batch: Batch) -> None:
         """Ask the tools that can tell whether a call had its effect. One that fails, or takes longer than a call may,
