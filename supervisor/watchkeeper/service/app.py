@@ -16,19 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from litestar import Litestar, Router, get
+from litestar import Litestar, Response, Router, get
 from litestar.di import Provide
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.response import File
+from litestar.serialization import encode_json
 from litestar.static_files import create_static_files_router
 
+from .. import engine
 from ..engine import Engine
 from . import about, approvals, cancels, commands, runs
 from .access import COOKIE, LARGEST_BODY, Door
 from .control import Control
 from .desk import Desk, Exposition, desk_of, rights
+from .document import completed
 from .gate import Gate
 from .problems import plugin
 from .sessions import Sessions
@@ -94,15 +97,16 @@ class Service:
 def application(page: Path | None) -> Litestar:
     """Without the gate, which says who asks and of which service: without it nobody may do anything."""
     return Litestar(
-        route_handlers=[*ROUTES, *_page(page)],
+        route_handlers=[*ROUTES, openapi, *_page(page)],
         dependencies={"desk": Provide(desk_of, sync_to_thread=False)},
         guards=[rights],
         plugins=[plugin()],
         openapi_config=OpenAPIConfig(
             title="watchkeeper",
             version=version("watchkeeper"),
-            openapi_router=Router(path="/openapi.json", route_handlers=[], opt={"right": "read"}),
-            render_plugins=[JsonRenderPlugin(path="/")],
+            # Its own routes answer unknown paths with a page of their own, so they stand aside; ours is below.
+            openapi_router=Router(path="/openapi", route_handlers=[], include_in_schema=False),
+            render_plugins=[JsonRenderPlugin()],
             components=Components(
                 security_schemes={
                     "token": SecurityScheme(type="http", scheme="bearer"),
@@ -115,6 +119,18 @@ def application(page: Path | None) -> Litestar:
         logging_config=None,
         debug=False,
     )
+
+
+@functools.cache
+def document() -> bytes:
+    """The OpenAPI document, as JSON: the same for each service."""
+    found = application(None).openapi_schema.to_schema()
+    return encode_json(completed(found, (engine, runs, commands, cancels, approvals, about)))
+
+
+@get("/openapi.json", opt={"right": "read"}, include_in_schema=False)
+async def openapi() -> Response[bytes]:
+    return Response(document(), media_type="application/json")
 
 
 def _page(folder: Path | None) -> list[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import msgspec
 import uvicorn
+from anyio.abc import TaskStatus
 
 from ..errors import ConfigurationError
 from .access import Door
@@ -36,10 +37,12 @@ class Bind(msgspec.Struct, frozen=True):
     port: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Bind:
-        """``unix:/path/to/api.sock``, ``127.0.0.1:8700`` or ``[::1]:8700``. Raises :class:`.ConfigurationError`."""
+    def parse(cls, text: str, default: Path | None = None) -> Bind:
+        """``unix:/path/to/api.sock``, ``127.0.0.1:8700`` or ``[::1]:8700``; ``unix:`` alone is ``default``. Raises
+        :class:`.ConfigurationError`."""
         kind, colon, path = text.partition(":")
         if kind == "unix" and colon:
+            path = path or str(default or "")
             if not path.startswith("/") or len(path.encode()) > 100:
                 raise ConfigurationError(f"{text}: the path of a Unix socket is absolute and has at most 100 bytes")
             return cls(path=path)
@@ -69,10 +72,12 @@ def listener(bind: Bind) -> Iterator[socket.socket]:
     listens there. Raises :class:`.ConfigurationError` where it cannot be."""
     made = _unix(Path(bind.path)) if bind.path else _tcp(bind)
     with made:
-        yield made
-        if bind.path:
-            with contextlib.suppress(OSError):
-                os.unlink(bind.path)
+        try:
+            yield made
+        finally:
+            if bind.path:
+                with contextlib.suppress(OSError):
+                    os.unlink(bind.path)
 
 
 def _unix(path: Path) -> socket.socket:
@@ -142,26 +147,28 @@ async def listen(
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(listener(bind)) for bind in binds]
         bound = [_bound(bind, made) for bind, made in zip(binds, sockets, strict=True)]
-        servers = [_Server(service.door(door_of(bind, names))) for bind in bound]
         async with anyio.create_task_group() as group:
-            for server, made in zip(servers, sockets, strict=True):
-                group.start_soon(server.work, made)
+            servers = []
             try:
-                for server in servers:
-                    await server.answers.wait()
+                for bind, made in zip(bound, sockets, strict=True):
+                    server = Server(service.door(door_of(bind, names)), made)
+                    servers.append(server)
+                    await group.start(server.run)
                 started(bound)
                 await anyio.sleep_forever()
             finally:
                 service.close()
                 for server in servers:
-                    server.should_exit = True
+                    server.close()
 
 
-class _Server(uvicorn.Server):
-    """One address. Signals are the affair of the process around it, and so is the lifespan of the service."""
+class Server:
+    """Serves an application at a socket that listens, until it is closed. Signals are the affair of the process around
+    it, and so is the lifespan of the service."""
 
-    def __init__(self, app: Any) -> None:
-        super().__init__(
+    def __init__(self, app: Any, made: socket.socket) -> None:
+        self._socket = made
+        self._server = _Uvicorn(
             uvicorn.Config(
                 app,
                 lifespan="off",
@@ -174,7 +181,20 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=GRACE,
             )
         )
-        self.answers = anyio.Event()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Started once it answers. A cancel does not interrupt it: :meth:`close` ends it, within its grace."""
+        with anyio.CancelScope(shield=True):
+            self._server.started_as = task_status
+            await self._server.serve([self._socket])
+
+    def close(self) -> None:
+        """Take nothing new; requests have 5 s to end."""
+        self._server.should_exit = True
+
+
+class _Uvicorn(uvicorn.Server):
+    started_as: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -182,12 +202,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self.answers.set()
-
-    async def work(self, made: socket.socket) -> None:
-        """A cancel does not interrupt it: ``should_exit`` ends it, within its grace."""
-        with anyio.CancelScope(shield=True):
-            await self.serve([made])
+        self.started_as.started()
 
 
 def _bound(bind: Bind, made: socket.socket) -> Bind:
