@@ -27,6 +27,7 @@ from watchkeeper.cli import app as cli
 from watchkeeper.cli.app import application
 from watchkeeper.cli.exits import MEANINGS
 from watchkeeper.cli.policy import policy_of
+from watchkeeper.configuration import load
 from watchkeeper.plugins import ANSWER_GUARDS, CALL_GUARDS
 from watchkeeper.testing import BACKENDS, CallTools, Say, ScriptedModel, call, say
 
@@ -173,9 +174,18 @@ def test_programs_run(
         assert "completed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("example", [one for one in examples("toml") if "[project" not in one.text], ids=str)
+def tables() -> list[Example]:
+    return [one for one in examples("toml") if "[project" not in one.text]
+
+
+@pytest.mark.parametrize("example", [one for one in tables() if "# config.toml" not in one.text], ids=str)
 def test_policies_are_taken(example: Example) -> None:
     assert policy_of(tomllib.loads(example.text))
+
+
+@pytest.mark.parametrize("example", [one for one in tables() if "# config.toml" in one.text], ids=str)
+def test_configurations_are_taken(example: Example) -> None:
+    assert load((), {}, tomllib.loads(example.text)).origins
 
 
 def commands() -> list[tuple[str, str]]:
@@ -189,8 +199,9 @@ def commands() -> list[tuple[str, str]]:
 def test_commands_parse(place: str, line: str) -> None:
     words = [word for word in shlex.split(line, comments=True)[1:] if word != "…"]
     assert words[0] in application(), f"{place}: there is no command {words[0]}"
-    names = next(names for names in COMMANDS if names == tuple(words[: len(names)]))
-    known = {flag for one in arguments_of(names) for flag in one.names}
+    names = next((names for names in COMMANDS if names == tuple(words[: len(names)])), (words[0],))
+    assert names in COMMANDS or words == [*names], f"{place}: {words[0]} has no command {words[1]}"
+    known = {flag for one in arguments_of(names) for flag in one.names} if names in COMMANDS else set()
     wrong = [word for word in words if word.startswith("--") and word not in known]
     assert not wrong, f"{place}: {' '.join(names)} has no {', '.join(wrong)}"
 

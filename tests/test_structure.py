@@ -30,12 +30,12 @@ LAYERS = tuple(
         "admission agent allowance answers approvals arguments asking budget compacting context continuing"
         " current decisions detect engine escapes examiner failures"
         " fingerprint fitting goal guards history host jsontext"
-        " keyed ladder ledger locks log memory model monitor naming occurrences opinions outputs plan planner"
+        " keyed ladder ledger locks log memory model monitor naming observers occurrences opinions outputs plan planner"
         " plugins price prices profiles provider recovery redaction reports results retry states stopwatch threads"
         " thresholds tools trampoline wording",
         "actors",
         "leasing obeying orphans recalling run supervisor threadsafe windup",
-        "cassette cli handover journal models service testing",
+        "cassette cli configuration handover journal models observe service testing",
     )
 )
 

@@ -246,6 +246,8 @@ class Run:
         self.agent_at_rest = False
         self.watchdog: Watchdog | None = None
         self.reader: Reader | None = None
+        self.observed: Reader | None = None
+        """Of those who look on, if there are any."""
         self.cancel_fact = 0
         """Number of the first ``CancelRequested``."""
         self.threadsafe = FromThreads(self)

@@ -62,6 +62,7 @@ from .messages import (
 )
 from .model import Model
 from .monitor import LoopMonitor
+from .observers import Observer, Observers
 from .occurrences import Unfinished
 from .price import Price
 from .prices import Prices
@@ -124,6 +125,8 @@ class Supervisor:
       with ``any_code``. ``worker`` names this supervisor among others of the engine.
     - ``drain``: seconds that leaving the block gives such runs to end their turn; then they are suspended, and go on
       where the engine is opened next.
+    - ``observers``: functions that are called with every fact of every run, in order, and must not wait: log lines,
+      metrics, traces (``watchkeeper.observe``).
     """
 
     def __init__(
@@ -147,6 +150,7 @@ class Supervisor:
         worker: str = "",
         any_code: bool = False,
         drain: float = 10.0,
+        observers: Iterable[Observer] = (),
     ) -> None:
         if max_runs < 1:
             raise ConfigurationError(f"max_runs must be at least 1, not {max_runs}")
@@ -182,6 +186,7 @@ class Supervisor:
         elif agents:
             raise ConfigurationError("agents are for what an engine is given to do: Supervisor(engine=…, agents=…)")
         self._monitored = monitor
+        self._observers = Observers(observers)
         self._providers: dict[str, Provider] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._context: AbstractAsyncContextManager[Supervisor] | None = None
@@ -366,6 +371,8 @@ class Supervisor:
 
         The outcome is published inside the group; leaving it waits for calls that did not stop.
         """
+        if self._observers:
+            self._observe(run)
         try:
             async with anyio.create_task_group() as run.tasks:
                 try:
@@ -397,6 +404,13 @@ class Supervisor:
             if failures.holds(group, KeyboardInterrupt):
                 raise
             reports.report("run_broken", run=run.id, cause=failures.full_text(group, self.redaction))
+
+    def _observe(self, run: Run) -> None:
+        assert self._tasks is not None
+        run.observed = self._observers.reader(run.log)
+        heard_first = run.parent.log if run.parent is not None else None
+        linger = run.agent.limits.grace + CLOSING
+        self._tasks.start_soon(self._observers.follow, run.observed, heard_first, linger)
 
     async def _cancelled_from_without(self) -> bool:
         """Who is cancelled cannot see by whom: the sentinel, which no run's group can reach, tells it apart."""
@@ -484,6 +498,8 @@ class Supervisor:
         )
         turns = recall(run, earlier.facts, earlier.past, guards) if earlier is not None else None
         known = earlier.past.n if earlier is not None else 0
+        if run.observed is not None:
+            run.observed.skip()
         run.reader = log.reader("watchdog", after=known, must=True, lazy=True, look=partial(self._catch_up, run))
         if lease is not None:
             self._keep_journal(run, lease, known, tasks)

@@ -34,6 +34,7 @@ OF_WAITING = (
     "5 not approved, 6 handed over to a person, 69 no service, 124 not ended in time, 130 Ctrl-C."
 )
 OF_BENCH = "Exit codes: 0 all was measured, 1 something could not be, 2 usage, 4 interrupted."
+OF_CONFIG = "Exit codes: 0 the configuration can be taken, 2 usage, 78 it cannot."
 
 RUNS, RECORDS, OTHERS = "Runs on this machine", "Recorded runs", "watchkeeper itself"
 COMMANDS = (
@@ -74,6 +75,15 @@ GROUPS = (
             ("show", "inbox", "", "What is to be run, exactly, and why it is asked about.", OF_LOOKING),
             ("approve", "inbox", "", "Permit a call that waits.", OF_ASKING),
             ("deny", "inbox", "", "Say no to a call that waits.", OF_ASKING),
+        ),
+    ),
+    (
+        "config",
+        OTHERS,
+        "Look at the configuration of service and agents.",
+        (
+            ("check", "config", "", "Look whether it can be taken, and its agents can be made.", OF_CONFIG),
+            ("show", "config", "", "Show every setting as it counts.", OF_CONFIG),
         ),
     ),
 )

@@ -11,6 +11,7 @@ _KEY = re.compile(r"\s*([\w\"'.-]+)\s*=")
 def line_of(text: str, path: str) -> int | None:
     """The line, from 1, of what a path such as ``rules[1].decision`` or ``rates.look`` names, or of the table
     that it is in; None where neither is found. Inside of inline tables only the line on which they begin is known."""
+    path = _plain(path)
     table, best, length = "", None, 0
     counts: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):

@@ -5,17 +5,16 @@ Everything in the file must be known and of the right type; what is not is named
 
 from __future__ import annotations
 
-import difflib
-import math
 import os
 import tomllib
 import types
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
+from ..configuration.given import Wrong, changed, shown, steps_given
 from ..errors import ConfigurationError
 from ..guards.rate import Rate
 from ..guards.rule import Compiled, Rule
@@ -25,18 +24,8 @@ from .declared import Declared
 from .exits import CommandError
 from .places import line_of
 
-OFF = "off"
-"""Says of what may be left out that it is; TOML has no word for nothing."""
 MAX_BYTES = 1 << 20
 NO_DETECTORS: Mapping[str, Any] = types.MappingProxyType({})
-SHARES = frozenset({"remind_at", "finish_at"})
-POSITIVE = frozenset(
-    {
-        *("window", "breaker", "silence", "refuse_equal", "interval", "guard_seconds", "max_turns", "parallel"),
-        *("restate_goal", "drift"),
-    }
-)
-"""Numbers for which 0 would make no sense."""
 UNTRIED = (
     "attended",
     "context",
@@ -69,10 +58,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     tools: dict[str, Declared] = {}
     untried: tuple[str, ...] = ()
     """Settings of the file that judging recordings takes no notice of."""
-
-
-class _Wrong(Exception):
-    """Something in the file cannot be taken; the message names the key."""
 
 
 def read_policy(path: Path, plugged: Mapping[str, Steps | None] = NO_DETECTORS) -> Policy:
@@ -129,7 +114,7 @@ def read_table(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
         if len(text) > MAX_BYTES:
-            raise _Wrong(f"longer than {MAX_BYTES >> 20} MB, which is no policy")
+            raise Wrong(f"longer than {MAX_BYTES >> 20} MB, which is no policy")
         return tomllib.loads(text.decode("utf-8-sig"))
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else error
@@ -138,7 +123,7 @@ def read_table(path: Path) -> dict[str, Any]:
         raise CommandError(f"--policy {path}: not text in UTF-8: {error}") from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise CommandError(f"--policy {path}: not TOML: {error}") from error
-    except (_Wrong, ValueError) as error:
+    except (Wrong, ValueError) as error:
         raise CommandError(f"--policy {path}: {error}") from error
 
 
@@ -149,12 +134,12 @@ def policy_of(
     given = dict(table)
     base = given.pop("base", "default")
     if not isinstance(base, str) or base not in PROFILES:
-        raise ValueError(f"base must be one of {', '.join(sorted(PROFILES))}, not {_shown(base)}")
+        raise ValueError(f"base must be one of {', '.join(sorted(PROFILES))}, not {shown(base)}")
     tools = given.pop("tools", {})
     rules, rates = given.pop("rules", []), given.pop("rates", {})
     try:
         thresholds, steps = _thresholds(PROFILES[base].thresholds, given.pop("thresholds", {}), plugged)
-        profile = _changed(PROFILES[base], {"name": name, **given}, "", ("base", "tools"))
+        profile = changed(PROFILES[base], {"name": name, **given}, "", ("base", "tools"))
         profile = msgspec.structs.replace(
             profile, rules=(*profile.rules, *_rules(rules)), rates={**profile.rates, **_rates(rates)}
         )
@@ -164,7 +149,7 @@ def policy_of(
             tools=_tools(tools),
             untried=tuple(field for field in UNTRIED if field in table),
         )
-    except _Wrong as error:
+    except Wrong as error:
         raise ValueError(str(error)) from None
 
 
@@ -173,155 +158,65 @@ def _thresholds(
 ) -> tuple[Thresholds, dict[str, Steps]]:
     """Ours, and the steps of detectors of third parties. Where one declares none, it climbs by those of ``equal``."""
     if not isinstance(given, dict):
-        raise _Wrong(f"thresholds must be a table ([thresholds]), not {_shown(given)}")
+        raise Wrong(f"thresholds must be a table ([thresholds]), not {shown(given)}")
     theirs = [name for name in plugged if name not in Thresholds.__struct_fields__]
     ours = {name: value for name, value in given.items() if name not in theirs}
-    found: Thresholds = _changed(before, ours, "thresholds", tuple(theirs))
+    found: Thresholds = changed(before, ours, "thresholds", tuple(theirs))
     said = [name for name in theirs if name in given]
-    return found, {name: _steps(plugged[name] or found.equal, given[name], f"thresholds.{name}") for name in said}
-
-
-def _changed(struct: Any, given: dict[str, Any], path: str, also: tuple[str, ...] = ()) -> Any:
-    """A copy of a struct with what is given put in; ``also``: other keys that are allowed here."""
-    hints = get_type_hints(type(struct))
-    changes = {}
-    for key, value in given.items():
-        where = f"{path}.{key}" if path else key
-        if key not in hints:
-            raise _Wrong(f"{where} is unknown{_meant(key, (*hints, *also))}; allowed here: {_listed((*hints, *also))}")
-        changes[key] = _value(hints[key], getattr(struct, key), value, where)
-    return msgspec.structs.replace(struct, **changes)
-
-
-def _value(kind: Any, before: Any, given: Any, where: str) -> Any:
-    if given == OFF and type(None) in get_args(kind):
-        return None
-    if isinstance(before, Steps) or kind is Steps:
-        return _steps(before, given, where)
-    if isinstance(before, msgspec.Struct):
-        if not isinstance(given, dict):
-            raise _Wrong(f"{where} must be a table ([{where}]), not {_shown(given)}")
-        return _changed(before, given, where)
-    try:
-        value = msgspec.convert(given, kind)
-    except msgspec.ValidationError:
-        raise _Wrong(f"{where} must be {_words(kind)}, not {_shown(given)}") from None
-    numbers = {f"{where}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {where: value}
-    for key, number in numbers.items():
-        if isinstance(number, int | float) and not isinstance(number, bool):
-            _check_number(key, number)
-    return value
-
-
-def _steps(before: Steps | None, given: Any, where: str) -> Steps:
-    names = Steps.__struct_fields__
-    if isinstance(given, list) and len(given) == len(names):
-        given = dict(zip(names, given, strict=True))
-    elif given == OFF:
-        given = dict.fromkeys(names, OFF)
-    elif not isinstance(given, dict):
-        example = '[3, 5, 8], { nudge = 3, stop = 8 } or "off"'
-        raise _Wrong(f"{where} must be the counts for {_listed(names)}, such as {example}, not {_shown(given)}")
-    steps: Steps = _changed(before or Steps(), given, where)
-    counts = [count for count in msgspec.structs.astuple(steps) if count is not None]
-    if any(count < 1 for count in counts):
-        raise _Wrong(f"{where}: counts begin at 1")
-    if counts != sorted(counts):
-        raise _Wrong(f"{where}: {_listed(names)} must not fall: they are {', '.join(map(str, counts))}")
-    return steps
-
-
-def _check_number(where: str, value: float) -> None:
-    name = where.rpartition(".")[2]
-    if not math.isfinite(value) or value < 0 or (name in POSITIVE and value == 0):
-        raise _Wrong(f"{where} must be {'more than 0' if name in POSITIVE else 'at least 0'}, not {value:g}")
-    if name in SHARES and value > 1:
-        raise _Wrong(f"{where} is a share and must be at most 1, not {value:g}")
+    return found, {name: steps_given(plugged[name] or found.equal, given[name], f"thresholds.{name}") for name in said}
 
 
 def _rules(given: Any) -> list[Rule]:
     if not isinstance(given, list):
-        raise _Wrong(f"rules must be tables ([[rules]]), not {_shown(given)}")
+        raise Wrong(f"rules must be tables ([[rules]]), not {shown(given)}")
     return [_rule(said, f"rules[{place}]") for place, said in enumerate(given)]
 
 
 def _rule(given: Any, where: str) -> Rule:
     if not isinstance(given, dict):
-        raise _Wrong(f"{where} must be a table ([[rules]]), not {_shown(given)}")
+        raise Wrong(f"{where} must be a table ([[rules]]), not {shown(given)}")
     if "decision" not in given:
-        raise _Wrong(f'{where} has no decision; say decision = "deny", "ask" or "allow"')
+        raise Wrong(f'{where} has no decision; say decision = "deny", "ask" or "allow"')
     said = {
         key: [value] if key in ("when", "unless") and isinstance(value, dict) else value for key, value in given.items()
     }
     try:
-        rule: Rule = _changed(Rule("deny"), said, where)
+        rule: Rule = changed(Rule("deny"), said, where)
         Compiled(rule)
     except ConfigurationError as error:
-        raise _Wrong(f"{where}: {error}") from None
+        raise Wrong(f"{where}: {error}") from None
     return rule
 
 
 def _rates(given: Any) -> dict[str, Rate]:
     if not isinstance(given, dict):
-        raise _Wrong(f"rates must be tables ([rates.NAME]), not {_shown(given)}")
+        raise Wrong(f"rates must be tables ([rates.NAME]), not {shown(given)}")
     found = {}
     for name, said in given.items():
         where = f"rates.{name}"
         if not isinstance(said, dict) or not said.keys() & {"interval", "calls"}:
             example = f"[{where}] with interval = 2, or calls = 10 and seconds = 60"
-            raise _Wrong(f"{where} must be a table ({example}), not {_shown(said)}")
+            raise Wrong(f"{where} must be a table ({example}), not {shown(said)}")
         try:
-            rate = _changed(Rate(interval=1.0), said, where)
+            rate = changed(Rate(interval=1.0), said, where)
             found[name] = rate if "interval" in said else msgspec.structs.replace(rate, interval=None)
         except ConfigurationError as error:
-            raise _Wrong(f"{where}: {error}") from None
+            raise Wrong(f"{where}: {error}") from None
     return found
 
 
 def _tools(given: Any) -> dict[str, Declared]:
     if not isinstance(given, dict):
-        raise _Wrong(f"tools must be tables ([tools.NAME]), not {_shown(given)}")
+        raise Wrong(f"tools must be tables ([tools.NAME]), not {shown(given)}")
     found = {}
     for name, said in given.items():
         where = f"tools.{name}"
         if not isinstance(said, dict):
-            raise _Wrong(f"{where} must be a table ([{where}]), not {_shown(said)}")
+            raise Wrong(f"{where} must be a table ([{where}]), not {shown(said)}")
         fields = ("loop_key", "result_key")
-        found[name] = _changed(
+        found[name] = changed(
             Declared(),
             {key: [value] if key in fields and isinstance(value, str) else value for key, value in said.items()},
             where,
         )
     return found
-
-
-def _words(kind: Any) -> str:
-    """A type in words."""
-    parts = [part for part in get_args(kind) if part is not type(None)]
-    if get_origin(kind) in (Union, types.UnionType):
-        said = " or ".join(map(_words, parts))
-        return f'{said} or "{OFF}"' if type(None) in get_args(kind) else said
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(f'"{word}"' for word in get_args(kind))
-    if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is Mapping:
-        return 'a table of patterns by argument, such as { path = "notes/*" }, or a list of such tables'
-    if get_origin(kind) in (tuple, list, frozenset, set):
-        return 'a list of names, such as ["one", "two"]'
-    if get_origin(kind) is dict:
-        return "a table of whole numbers, such as { search = 5 }"
-    plain = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-    return plain.get(kind, "something else")
-
-
-def _meant(key: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(key, known, 1)
-    return f" (did you mean {near[0]}?)" if near else ""
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(names)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
