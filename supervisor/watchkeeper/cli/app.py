@@ -110,6 +110,15 @@ GROUPS = (
             ("deny", "inbox", "", "Say no to a call that waits.", OF_ASKING),
         ),
     ),
+    (
+        "config",
+        OTHERS,
+        "Look at the configuration of service and agents.",
+        (
+            ("check", "config", "", "Look whether it can be taken, and its agents can be made.", OF_CONFIG),
+            ("show", "config", "", "Show every setting as it counts.", OF_CONFIG),
+        ),
+    ),
 )
 """The same of commands that have commands of their own, and these."""
 NAMES = frozenset(name for name, *_ in (*COMMANDS, *GROUPS))
