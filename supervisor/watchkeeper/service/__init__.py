@@ -1,0 +1,1 @@
+"""The service: control process, API, page and what they stand on."""

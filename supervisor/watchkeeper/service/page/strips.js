@@ -1,0 +1,95 @@
+// The small timelines of the list: asked for once, for rows that are looked at, and then kept up by the statuses.
+import { ask, of } from "./api.js";
+import { store } from "./store.js";
+
+const AT_ONCE = 3;
+const KEPT = 600;
+const BARS = 600;
+
+export const strips = store({ version: 0 });
+const known = new Map(); // run -> {began, bars: [{lane, from, to}], marks: [t], state}
+const queue = [];
+let asking = 0;
+
+// The timeline of a run, if it is there; else it is asked for.
+export function stripOf(run) {
+  const found = known.get(run.run);
+  if (!found && run.started) want(run);
+  return found?.bars ? found : null;
+}
+
+function want(run) {
+  known.set(run.run, { bars: null });
+  queue.push(run);
+  setTimeout(next, 120);
+}
+
+// A row that has gone before its turn came asks no more.
+export function unwanted(run) {
+  const at = queue.findIndex((one) => one.run === run);
+  if (at < 0) return;
+  queue.splice(at, 1);
+  known.delete(run);
+}
+
+async function next() {
+  if (asking >= AT_ONCE || !queue.length) return;
+  const run = queue.shift();
+  asking += 1;
+  try {
+    known.set(run.run, read(run, await ask(`${of(run.run)}/timeline`)));
+    if (known.size > KEPT) known.delete(known.keys().next().value);
+    strips.set((whole) => ({ version: whole.version + 1 }));
+  } catch {
+    known.set(run.run, { began: run.started, bars: [], marks: [] }); // Nothing to show is no reason to stop the list.
+  } finally {
+    asking -= 1;
+    next();
+  }
+}
+
+function read(run, timeline) {
+  const bars = [];
+  const marks = [];
+  for (const { lane, bars: found } of timeline.lanes) {
+    for (const bar of found) {
+      if (lane === "watchdog") marks.push(bar.from);
+      else bars.push({ lane, from: bar.from, to: bar.to });
+    }
+  }
+  const end = run.ended ?? Date.now() / 1000;
+  return { began: end - timeline.now, length: timeline.now, bars: bars.slice(-BARS), marks: marks.slice(-BARS) };
+}
+
+// A status has come: what a live run does now goes on in its strip.
+export function seen(run, before) {
+  const strip = known.get(run.run);
+  if (!strip?.bars) return;
+  const t = (run.ended ?? Date.now() / 1000) - strip.began;
+  if (run.state === "ended") strip.length = t;
+  if (before && run.findings > before.findings) strip.marks.push(t);
+  const lane = run.doing === "model" ? "model" : run.doing ? "tools" : "";
+  if (before && run.doing === before.doing && run.state !== "ended") return;
+  for (const bar of strip.bars) if (bar.to == null) bar.to = t;
+  if (lane && run.state !== "ended") strip.bars.push({ lane, from: t, to: null });
+  if (strip.bars.length > 2 * BARS) strip.bars = strip.bars.slice(-BARS);
+}
+
+// Runs of whole pixels where a lane is at work, as a path: many bars cost no more than the width.
+export function pathOf(bars, lane, length, width, y, height) {
+  const busy = new Uint8Array(width);
+  for (const bar of bars) {
+    if (bar.lane !== lane) continue;
+    const from = Math.min(width - 1, Math.max(0, Math.floor((bar.from / length) * width)));
+    const to = Math.min(width, Math.max(from + 1, Math.ceil(((bar.to ?? length) / length) * width)));
+    busy.fill(1, from, to);
+  }
+  let path = "";
+  for (let x = 0; x < width; x += 1) {
+    if (!busy[x]) continue;
+    const from = x;
+    while (x < width && busy[x]) x += 1;
+    path += `M${from} ${y}h${x - from}v${height}h${from - x}z`;
+  }
+  return path;
+}
