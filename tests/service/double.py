@@ -10,6 +10,7 @@ import json
 import random
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -30,9 +31,13 @@ class MadeUp:
     def __init__(self, spec: RunSpec, log: Log, k: int, **fixed: Any) -> None:
         self.spec, self.log, self.k, self.fixed = spec, log, k, fixed
 
+        self._stood: tuple[int, RunStatus] | None = None
+
     @property
     def status(self) -> RunStatus:
-        return stands(self.spec, self.log, self.k, **self.fixed)
+        if self._stood is None or self._stood[0] != self.k:
+            self._stood = (self.k, stands(self.spec, self.log, self.k, **self.fixed))
+        return self._stood[1]
 
     @property
     def waits(self) -> m.ApprovalRequested | None:
@@ -114,7 +119,7 @@ class Service:
                         break
                     made.k += 1
                     moved = True
-            if moved:
+            if moved and not stop.is_set():
                 self.changes()
 
 
@@ -166,8 +171,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **headers}.items():
             self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
+        with suppress(OSError):
+            self.end_headers()
+            self.wfile.write(data)
 
     def problem(self, status: int, title: str, detail: str = "") -> None:
         body = {"type": "about:blank", "title": title, "status": status, "detail": detail}

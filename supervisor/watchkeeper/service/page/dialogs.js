@@ -5,7 +5,7 @@ import { amount as amountOf, dimensionName, duration, oneLine, plural, visible, 
 import { KEYS } from "./keys.js";
 import { Modal, State } from "./parts.js";
 import { normal } from "./runs.js";
-import { app, attempt, closeDialog, say, take, useRun } from "./state.js";
+import { app, attempt, closeDialog, say, signOut, take, useRun } from "./state.js";
 import { serverNow } from "./store.js";
 
 const WAIT = 15;
@@ -30,9 +30,9 @@ function Form({ onSubmit, busy, action, tone = "primary", children }) {
       <button type="submit" class=${tone} disabled=${busy}>${busy ? "Working…" : action}</button></footer></form>`;
 }
 
-const Reason = ({ value, set, hint }) =>
+const Reason = ({ value, set, hint, first }) =>
   html`<label class="field"><span>Reason <i>goes into the outcome</i></span>
-    <input value=${value} maxlength="200" placeholder=${hint} onInput=${(event) => set(event.target.value)} /></label>`;
+    <input value=${value} maxlength="200" data-first=${first ? "" : undefined} placeholder=${hint} onInput=${(event) => set(event.target.value)} /></label>`;
 
 function Cancel({ run: id }) {
   const run = useRun(id);
@@ -114,7 +114,7 @@ function StopAll() {
     <ul class="stops" tabindex="0" aria-label="What will be stopped">${plan.map((one) => html`<li key=${one.run}><${State} kind=${runs.get(one.run)?.kind ?? one.state} />
       <span class="stop-task">${oneLine(runs.get(one.run)?.spec.task, 90)}</span><code>${visible(one.run)}</code></li>`)}</ul>
     <${Form} onSubmit=${go} busy=${busy} action=${`Stop ${plural(plan.length, "run")}`} tone="danger solid">
-      <${Reason} value=${reason} set=${setReason} hint="stop all" />
+      <${Reason} value=${reason} set=${setReason} hint="stop all" first />
     <//>
   <//>`;
 }
@@ -185,7 +185,10 @@ function Budget({ run: id }) {
 const Help = () =>
   html`<${Modal} title="Keys" onClose=${closeDialog}>
     <dl class="keys">${KEYS.map(([keys, about]) => html`<div><dt>${keys.split(/(, | \+ )/).map((key) => (/^[, +]+$/.test(key) ? html`<i>${key}</i>` : html`<kbd>${key}</kbd>`))}</dt><dd>${about}</dd></div>`)}</dl>
-    <footer><button type="button" class="primary" data-first="" onClick=${closeDialog}>Good</button></footer>
+    <footer><button type="button" class="ghost" onClick=${() => {
+      closeDialog();
+      signOut();
+    }}>Sign out</button><button type="button" class="primary" data-first="" onClick=${closeDialog}>Good</button></footer>
   <//>`;
 
 export async function setPaused(run, paused) {

@@ -73,14 +73,23 @@ export function describe(event) {
 
 export const callOf = (event) => event.call_id || event.result?.call_id || "";
 
-// Findings with what was made of them, newest first: {n, t, finding, actions}.
+// Findings with what was made of them, newest first: {n, t, finding, actions, earlier}. Of one episode (a detector that
+// sees the same thing go on) the last one stands for all; `earlier` says how many there were before.
 export function findingsIn(events) {
   const found = new Map();
   for (const event of events) {
     if (event.type === "finding_made") found.set(event.n, { n: event.n, t: event.t, turn: event.turn || 0, finding: { calls: [], ...event.finding }, actions: [] });
     else if (event.cause && found.has(event.cause)) found.get(event.cause).actions.push({ type: event.type, text: event.text || event.verdict?.message || "" });
   }
-  return [...found.values()].reverse();
+  const episodes = new Map();
+  for (const one of found.values()) {
+    const { detector, subject, pattern, onset } = one.finding;
+    const key = JSON.stringify([detector, subject ?? pattern, onset]);
+    const before = episodes.get(key);
+    episodes.delete(key);
+    episodes.set(key, { ...one, earlier: before ? before.earlier + 1 : 0 });
+  }
+  return [...episodes.values()].reverse();
 }
 
 // The conversation: messages in order, each call with its result.

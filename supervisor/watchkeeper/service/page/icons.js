@@ -3,7 +3,7 @@ import { html } from "./dom.js";
 
 const PATHS = {
   queued: html`<circle cx="8" cy="8" r="5.500" stroke-dasharray="2.200 2.120" />`,
-  running: html`<circle cx="8" cy="8" r="5.500" class="track" /><path d="M8 2.500a5.500 5.500 0 0 1 5.500 5.500" />`,
+  running: html`<circle cx="8" cy="8" r="5.500" /><path class="filled" d="M8 5a3 3 0 0 1 0 6z" />`,
   waiting: html`<path d="M8 1.800 14.200 8 8 14.200 1.800 8z" /><path d="M8 5.200v3.400M8 10.700v.1" />`,
   pausing: html`<circle cx="8" cy="8" r="5.500" stroke-dasharray="3.400 2.360" /><path d="M6.700 6v4M9.300 6v4" />`,
   paused: html`<circle cx="8" cy="8" r="5.500" /><path d="M6.700 6v4M9.300 6v4" />`,

@@ -1,5 +1,5 @@
 // Keys. What is typed into a field or a dialog is no command, nor is what has a modifier.
-import { useEffect } from "./dom.js";
+import { useLayoutEffect } from "./dom.js";
 
 export const KEYS = [
   ["/", "Filter the runs"],
@@ -17,7 +17,7 @@ export const KEYS = [
 ];
 
 export function useKeys(actions) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const pressed = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || event.isComposing) return;
       if (document.querySelector("dialog[open]")) return;

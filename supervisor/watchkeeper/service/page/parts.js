@@ -9,7 +9,7 @@ export const State = ({ kind }) =>
   html`<span class=${`state k-${kind}`}><${Icon} name=${kind} /><span>${kindName(kind)}</span></span>`;
 
 // A bar of what is spent of a limit; without one only the amount.
-export function Meter({ dimension, spent, limit, share, name = false }) {
+export function Meter({ dimension, spent, limit, share, bare = false }) {
   const full = limit ? Math.min(1, share) : 0;
   const level = share >= 1 ? "over" : share >= 0.8 ? "near" : "";
   const words = limit
@@ -18,7 +18,7 @@ export function Meter({ dimension, spent, limit, share, name = false }) {
   return html`<span class=${`meter ${level}`} title=${words}>
     <span class="meter-words" aria-label=${words}>
       <b>${amount(dimension, spent)}</b>
-      ${limit ? html`<i>/ ${amount(dimension, limit)}${name || dimension !== "money" ? ` ${dimensionName(dimension)}` : ""}</i>` : html`<i>${dimensionName(dimension)}</i>`}
+      ${limit ? html`<i>/ ${amount(dimension, limit)}${bare || dimension === "money" ? "" : ` ${dimensionName(dimension)}`}</i>` : html`<i>${dimensionName(dimension)}</i>`}
       ${level && html`<em>${Math.round(share * 100)} %</em>`}
     </span>
     <svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
@@ -63,12 +63,14 @@ export function Modal({ title, onClose, children, wide = false }) {
     const dialog = at.current;
     const before = document.activeElement;
     dialog.showModal();
-    dialog.querySelector("[data-first]")?.focus();
     return () => {
       dialog.close();
       before?.isConnected && before.focus?.({ preventScroll: true });
     };
   }, []);
+  useEffect(() => {
+    at.current.querySelector("[data-first]")?.focus();
+  }, [title]);
   const outside = (event) => event.target === at.current && onClose();
   return html`<dialog ref=${at} class=${wide ? "wide" : ""} aria-labelledby="dialog-title" onCancel=${(event) => {
     event.preventDefault();

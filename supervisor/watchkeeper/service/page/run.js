@@ -4,7 +4,7 @@ import { Approval } from "./approvals.js";
 import { handOver, setPaused } from "./dialogs.js";
 import { html, useMemo, useState } from "./dom.js";
 import { findingsIn } from "./facts.js";
-import { clockTime, count, moment, oneLine, place, visible } from "./format.js";
+import { clockTime, count, moment, oneLine, place, plural, visible } from "./format.js";
 import { Icon } from "./icons.js";
 import { useKeys } from "./keys.js";
 import { Lanes } from "./lanes.js";
@@ -96,12 +96,12 @@ function Figures({ run }) {
   const seconds = run.limits.seconds;
   const metered = ["calls", "tokens", "money"].filter((name) => run.limits[name] || run.spent[name]);
   return html`<dl class="figures">
-    <div><dt>Now</dt><dd class="now-words">${oneLine(doing(run), 60) || "—"}</dd></div>
+    <div><dt>${isLive(run) ? "Now" : "Reason"}</dt><dd class="now-words">${oneLine(doing(run), 60) || "—"}</dd></div>
     <div><dt>Turn</dt><dd><b>${run.turn}</b>${run.limits.turns ? html`<i>/ ${run.limits.turns}</i>` : ""}</dd></div>
     ${metered.map((name) => {
       const spent = name === "calls" ? Math.max(run.calls, run.spent.calls ?? 0) : name === "tokens" ? tokens(run) : (run.spent[name] ?? 0);
       const limit = run.limits[name];
-      return html`<div><dt>${name === "money" ? "Money" : name === "calls" ? "Calls" : "Tokens"}</dt><dd><${Meter} dimension=${name} spent=${spent} limit=${limit} share=${limit ? spent / limit : null} /></dd></div>`;
+      return html`<div><dt>${name === "money" ? "Money" : name === "calls" ? "Calls" : "Tokens"}</dt><dd><${Meter} dimension=${name} spent=${spent} limit=${limit} share=${limit ? spent / limit : null} bare /></dd></div>`;
     })}
     <div><dt>Time</dt><dd><b><${Age} from=${run.started} to=${run.ended} /></b>${seconds ? html`<i>/ ${count(seconds / 60)} m</i>` : ""}</dd></div>
     <div><dt>${isLive(run) ? "Last progress" : "Ended"}</dt><dd><b><${Progress} run=${run} /></b></dd></div>
@@ -123,9 +123,10 @@ const ACTIONS = { nudged: "nudged", blocked: "blocked the call", paused: "paused
 function Findings({ findings, picked, pick, setPicked }) {
   return html`<section class="panel" aria-label="Findings"><header><h2>Findings</h2><span class="grow"></span><span class="count">${findings.length}</span></header>
     ${!findings.length && html`<p class="soft pad">The watchdog has found nothing.</p>`}
-    <ul class="findings">${findings.slice(0, 50).map(({ n, t, finding, actions }) => html`<li class=${picked.n === n ? "on" : ""}>
+    <ul class="findings">${findings.slice(0, 50).map(({ n, t, finding, actions, earlier }) => html`<li class=${picked.n === n ? "on" : ""}>
       <button type="button" class="finding" onClick=${() => setPicked({ n, calls: new Set(finding.calls), from: "" })}><b>${oneLine(finding.detector, 40)}</b><span>${oneLine(finding.pattern, 160)}</span>
         <i class="num">×${finding.count}, ${place(t)}</i></button>
+      ${earlier > 0 && html`<p class="soft small">and ${plural(earlier, "time")} before in the same way</p>`}
       ${actions.map((action) => html`<p class="action"><${Icon} name="watchdog" />${ACTIONS[action.type] || action.type}${action.text ? `: ${oneLine(action.text, 200)}` : ""}</p>`)}
       ${finding.calls.length > 0 && html`<p class="rests"><span>rests on</span>${finding.calls.slice(-12).map((call) => html`<button type="button" class="chip" onClick=${() => pick({ n, call })}><code>${oneLine(call, 24)}</code></button>`)}</p>`}
     </li>`)}</ul></section>`;

@@ -59,12 +59,16 @@ export function tightest(run) {
   return found;
 }
 
-// Money if it is limited or spent, else the tightest dimension.
+const TIGHT = 0.8;
+
+// Money if it is limited or spent, unless another dimension is nearly used up; else the tightest one.
 export function spend(run) {
+  const least = tightest(run);
+  if (least?.share >= TIGHT) return least;
   const limit = run.limits.money;
   if (limit) return { dimension: "money", spent: run.spent.money ?? 0, limit, share: (run.spent.money ?? 0) / limit };
   if (run.spent.money) return { dimension: "money", spent: run.spent.money, limit: null, share: null };
-  return tightest(run);
+  return least;
 }
 
 export const tokens = (run) => run.spent.tokens ?? (run.spent.input_tokens ?? 0) + (run.spent.output_tokens ?? 0);
