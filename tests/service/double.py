@@ -12,16 +12,31 @@ import threading
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+import watchkeeper
 from service.made_up import HOSTILE, LIMITS, TASKS, Log, log_of, outcome, stands
 from watchkeeper import messages as m
 from watchkeeper.engine import RunSpec, RunStatus
-from watchkeeper.service.page import HEADERS, asset
 
+FILES = Path(watchkeeper.__file__).parent / "service" / "page"
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; "
+    "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
 LIVE = ("running", "paused", "pausing", "cancelling", "ending", "queued")
 
 
@@ -70,6 +85,7 @@ class Service:
 
     def __init__(self, token: str = "") -> None:
         self.token = token
+        self.scopes = ["read", "run", "approve", "admin"]
         self.runs: dict[str, MadeUp] = {}
         self.changed = threading.Condition()
         self.version = 0
@@ -105,7 +121,7 @@ class Service:
                     "approval": asked.approval, "run": asked.run, "agent": made.spec.agent, "task": made.spec.task,
                     "call": asked.call_id, "tool": asked.tool, "arguments": asked.arguments,
                     "arguments_hash": asked.arguments_hash, "why": asked.why, "asked": asked.at,
-                    "expires": asked.at + asked.seconds,
+                    "expires": asked.at + asked.seconds, "exact": True, "by": asked.by,
                 })  # fmt: skip
         return found
 
@@ -132,9 +148,22 @@ def timeline(made: MadeUp) -> dict[str, Any]:
         base = {"from": event.t, "to": event.t, "row": 0, "n": event.n, "call": ""}
         match event:
             case m.ModelRequested():
-                lanes["model"].append({**base, "to": None, "label": event.model, "kind": "model"})
+                lanes["model"].append({**base, "to": None, "label": event.model, "kind": "running"})
             case m.ModelReplied():
-                lanes["model"][-1]["to"] = event.t
+                lanes["model"][-1].update({"to": event.t, "kind": "reply"})
+            case m.ApprovalRequested():
+                bar = {**base, "to": None, "label": event.tool, "kind": "waiting", "call": event.call_id}
+                lanes["tools"].append(bar)
+                open_calls[f"approval {event.call_id}"] = bar
+            case m.ApprovalResolved():
+                open_calls.pop(f"approval {event.call_id}").update({"to": event.t, "kind": event.how})
+            case m.UserMessage() | m.CancelRequested():
+                kind = "user" if isinstance(event, m.UserMessage) else "cancel"
+                lanes["watchdog"].append({**base, "label": kind, "kind": kind})
+            case m.Paused():
+                lanes["watchdog"].append({**base, "to": None, "label": event.reason, "kind": "pause"})
+            case m.Resumed():
+                lanes["watchdog"][-1]["to"] = event.t
             case m.CallStarted():
                 taken = {bar["row"] for bar in open_calls.values()}
                 row = next(row for row in range(99) if row not in taken)
@@ -146,15 +175,14 @@ def timeline(made: MadeUp) -> dict[str, Any]:
             case m.FindingMade():
                 lanes["watchdog"].append({**base, "label": event.finding.detector, "kind": "finding"})
             case m.Nudged() | m.Blocked():
-                lanes["watchdog"].append({**base, "label": event.by, "kind": type(event).__name__.lower()})
+                lanes["watchdog"].append({**base, "label": event.by, "kind": "nudge" if isinstance(event, m.Nudged) else "block"})
             case m.Settled():
                 for name, amount in event.amounts.items():
                     total[name] = total.get(name, 0.0) + amount
                 spend.append({"t": event.t, "spent": dict(total)})
             case m.RunEnded():
-                for bar in (*open_calls.values(), *lanes["model"]):
-                    if bar["to"] is None:
-                        bar.update({"to": event.t, "kind": "cancelled"})
+                for bar in (bar for bars in lanes.values() for bar in bars if bar["to"] is None):
+                    bar.update({"to": event.t, "kind": "abandoned" if bar["kind"] == "running" else bar["kind"]})
     ended = made.status.state == "ended"
     now = made.log.events[made.k - 1].t if ended else time.time() - made.log.began
     return {"lanes": [{"lane": lane, "bars": bars} for lane, bars in lanes.items()], "spend": spend, "now": now}
@@ -187,11 +215,11 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         asked = {name: values[-1] for name, values in parse_qs(url.query).items()}
         if url.path == "/" or url.path.startswith("/static/"):
-            found = asset(url.path.removeprefix("/static/") if url.path != "/" else "")
-            if found is None:
-                self.problem(404, "Not Found")
+            path = FILES / (url.path.removeprefix("/static/") if url.path != "/" else "index.html")
+            if path.is_file() and path.suffix in TYPES and FILES in path.resolve().parents:
+                self.reply(200, path.read_bytes(), TYPES[path.suffix], **HEADERS)
             else:
-                self.reply(200, found[0], found[1], **HEADERS)
+                self.problem(404, "Not Found")
         elif self.service.down:
             self.problem(503, "Service Unavailable", "The double is told to be down.")
         elif not self.allowed():
@@ -213,12 +241,12 @@ class Handler(BaseHTTPRequestHandler):
             case ["v1", "workers"]:
                 at = time.time()
                 self.reply(200, {"workers": [
-                    {"name": "w1", "pid": 4120, "state": "working", "runs": 7, "since": at - 8000, "restarts": 0},
+                    {"name": "w1", "pid": 4120, "stack": "", "state": "running", "runs": 7, "since": at - 8000, "restarts": 0},
                     {"name": "w2", "pid": 4121, "state": "blocked", "runs": 2, "since": at - 300, "restarts": 2,
                      "stack": 'File "app/tools.py", line 41, in parse\n    re.match(pattern, text)'},
                 ]})  # fmt: skip
-            case ["v1", "stats"]:
-                self.reply(200, {})
+            case ["v1", "session"]:
+                self.reply(200, {"name": "desk", "scopes": service.scopes})
             case ["v1", "runs", run, *rest] if run in service.runs:
                 made = service.runs[run]
                 match rest:
@@ -345,9 +373,13 @@ class Handler(BaseHTTPRequestHandler):
                 for run in () if body.get("dry_run") else live:
                     service.stop(run, body.get("reason", ""))
                 self.reply(200, {"runs": [
-                    {"run": run, "state": service.runs[run].status.state, "outcome": service.runs[run].status.outcome}
+                    {
+                        "run": run, "agent": status.spec.agent, "task": status.spec.task, "state": status.state,
+                        "outcome": status.outcome and status.outcome.status, "reason": "",
+                    }
                     for run in live
-                ]})  # fmt: skip
+                    for status in (service.runs[run].status,)
+                ], "dry_run": bool(body.get("dry_run"))})  # fmt: skip
             case ["runs", run, "cancel"] if run in service.runs:
                 doing = service.runs[run].status.doing
                 since = time.time() - 1.4
@@ -376,7 +408,7 @@ class Handler(BaseHTTPRequestHandler):
                     return
                 asked = made.waits
                 if body["decision"] == "approve" and body.get("arguments_hash") != asked.arguments_hash:
-                    self.reply(200, {"id": "k2", "taken": False, "why": "the yes is for other arguments"})
+                    self.problem(409, "Conflict", "The yes is for other arguments.")
                     return
                 how = body.get("scope", "once") if body["decision"] == "approve" else "denied"
                 made.now(m.ApprovalResolved, approval=approval, call_id=asked.call_id, tool=asked.tool, how=how)

@@ -172,7 +172,7 @@ def test_cancel_from_the_list_by_keys_shows_its_proof(site: Site) -> None:
     assert "cancelled after 8 ms" in tab.text("dialog")
     assert site.service.sent[-1][1:] == (
         f"/v1/runs/{run}/cancel?wait=15",
-        {"mode": "after_turn", "reason": "seen enough", "tree": True},
+        {"mode": "after_turn", "reason": "seen enough"},
     )
     tab.press("Escape")
     tab.wait("!document.querySelector('dialog') && document.querySelector('.row .state').innerText === 'Cancelled'")

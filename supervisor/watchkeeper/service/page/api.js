@@ -53,12 +53,9 @@ export async function ask(path, { method = "GET", body, signal, accept = "applic
 export const post = (path, body) => ask(path, { method: "POST", body });
 export const of = (run) => `/v1/runs/${encodeURIComponent(run)}`;
 
-const LIVE = ["queued", "running", "pausing", "paused", "cancelling", "ending"];
-
-// Runs of a page, newest first; `live`: only those that have not ended.
-export function runs({ before = "", limit = 200, live = false } = {}) {
+// Runs that have no parent, newest first, from behind one.
+export function runs({ before = "", limit = 200 } = {}) {
   const asked = new URLSearchParams({ limit });
   if (before) asked.set("before", before);
-  if (live) for (const state of LIVE) asked.append("state", state);
   return ask(`/v1/runs?${asked}`);
 }

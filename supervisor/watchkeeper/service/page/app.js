@@ -8,7 +8,7 @@ import { useKeys } from "./keys.js";
 import { List } from "./list.js";
 import { Login } from "./login.js";
 import { RunPage } from "./run.js";
-import { app, open, openDialog, unsay } from "./state.js";
+import { app, open, openDialog, unsay, useMay } from "./state.js";
 import { Workers } from "./workers.js";
 
 const THEMES = ["", "light", "dark"];
@@ -53,6 +53,7 @@ function App() {
   const [view = "", id] = useRoute();
   const [theme, nextTheme] = useTheme();
   const signedIn = app.use((whole) => whole.signedIn);
+  const mine = useMay("run");
   const waiting = app.use((whole) => whole.approvals.length);
   useEffect(() => {
     document.title = `${waiting ? `(${waiting}) ` : ""}watchkeeper`;
@@ -84,7 +85,7 @@ function App() {
       <button type="button" class="ghost square" title=${`Theme: ${THEME_NAMES[theme]} (t)`} aria-label=${`Theme: ${THEME_NAMES[theme]}`} onClick=${nextTheme}>
         <${Icon} name=${theme === "dark" ? "moon" : "sun"} /></button>
       <button type="button" class="ghost square keys-button" title="Keys (?)" aria-label="Keys" onClick=${() => openDialog({ name: "help" })}><${Icon} name="help" /></button>
-      <button type="button" class="danger stop-all" title="Stop all runs (Shift + S)" onClick=${() => openDialog({ name: "stop" })}><${Icon} name="stop" />Stop all</button>
+      ${mine && html`<button type="button" class="danger stop-all" title="Stop all runs (Shift + S)" onClick=${() => openDialog({ name: "stop" })}><${Icon} name="stop" />Stop all</button>`}
     </header>
     <main id="main" tabindex="-1" class=${`view-${here}`}>
       ${here === "run" && html`<${RunPage} key=${id} id=${id} />`}

@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "./dom.js";
 import { cut, duration, indented, oneLine, plural, visible } from "./format.js";
 import { Icon } from "./icons.js";
 import { along, useKeys } from "./keys.js";
-import { app, askApprovals, attempt } from "./state.js";
+import { app, askApprovals, attempt, useMay } from "./state.js";
 import { useNow } from "./store.js";
 
 const LONG = 20_000;
@@ -51,6 +51,7 @@ export function Approval({ of }) {
     setBusy(false);
     askApprovals();
   };
+  const mine = useMay("approve");
   const written = of.tool && !exact ? indented(of.arguments) : of.arguments;
   const shown = visible(all ? written : cut(written, LONG));
   return html`<article class="card approval" tabindex="-1" aria-label=${`${of.tool || "An answer"} of ${of.run}`} data-approval=${of.approval}>
@@ -62,6 +63,7 @@ export function Approval({ of }) {
       <div class="exact-foot"><code title=${`SHA-256 of the bytes that are run: ${visible(of.arguments_hash)}`}>sha256 ${visible(of.arguments_hash).slice(0, 16)}…</code>
         ${written.length > LONG && html`<button type="button" class="link" onClick=${() => setAll(!all)}>${all ? "Shorter" : `Show all ${plural(written.length, "character")}`}</button>`}
         ${of.tool && html`<button type="button" class="link" onClick=${() => setExact(!exact)}>${exact ? "Indented" : "As it is sent"}</button>`}</div></div>
+    ${of.exact === false && html`<p class="soft">This is not all of what is run: secrets were cut out, or it is too long for the inbox. The hash is of all of it.</p>`}
     ${denying
       ? html`<form class="deny" onSubmit=${(event) => {
           event.preventDefault();
@@ -69,8 +71,8 @@ export function Approval({ of }) {
         }}><label class="field"><span>Why not <i>the model reads it</i></span><input autofocus value=${reason} maxlength="500" onInput=${(event) => setReason(event.target.value)} /></label>
         <div class="actions"><button type="submit" class="danger solid" disabled=${busy}>Deny</button><button type="button" class="ghost" onClick=${() => setDenying(false)}>Back</button></div></form>`
       : html`<div class="actions">${SCOPES.map(
-          ([scope, title, about]) => html`<button type="button" class=${scope === "once" ? "primary" : ""} title=${about} disabled=${busy || (scope !== "once" && !of.tool)}
+          ([scope, title, about]) => html`<button type="button" class=${scope === "once" ? "primary" : ""} title=${about} disabled=${busy || !mine || (scope !== "once" && !of.tool)}
             onClick=${() => answer("approve", { scope })}>${title}</button>`,
-        )}<span class="grow"></span><button type="button" class="danger" disabled=${busy} onClick=${() => setDenying(true)}>Deny…</button></div>`}
+        )}<span class="grow"></span><button type="button" class="danger" disabled=${busy || !mine} onClick=${() => setDenying(true)}>Deny…</button></div>`}
   </article>`;
 }

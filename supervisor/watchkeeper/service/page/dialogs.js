@@ -38,12 +38,11 @@ function Cancel({ run: id }) {
   const run = useRun(id);
   const [mode, setMode] = useState("now");
   const [reason, setReason] = useState("");
-  const [tree, setTree] = useState(true);
   const [busy, setBusy] = useState(false);
   const [proof, setProof] = useState(null);
   const go = async () => {
     setBusy(true);
-    const body = { mode, reason: reason.trim() || "cancelled", tree };
+    const body = { mode, reason: reason.trim() || "cancelled" };
     const found = await attempt(() => post(`${of(id)}/cancel?wait=${WAIT}`, body));
     setBusy(false);
     if (!found) return;
@@ -61,7 +60,7 @@ function Cancel({ run: id }) {
             data-first=${value === "now" ? "" : undefined} onChange=${() => setMode(value)} /><span><b>${title}</b><i>${about}</i></span></label>`,
         )}</fieldset>
       <${Reason} value=${reason} set=${setReason} hint="no longer needed" />
-      <label class="check"><input type="checkbox" checked=${tree} onChange=${(event) => setTree(event.target.checked)} />With its sub-agents</label>
+      <p class="soft">Its sub-agents end with it.</p>
     <//>
   <//>`;
 }
@@ -69,7 +68,7 @@ function Cancel({ run: id }) {
 function Proof({ proof }) {
   const run = normal(proof.run);
   const now = serverNow();
-  return html`<${Modal} title=${run.state === "ended" ? `Ended in ${duration(proof.seconds)}` : "It has not ended yet"} onClose=${closeDialog}>
+  return html`<${Modal} title=${run.state !== "ended" ? "It has not ended yet" : proof.seconds == null ? "It has ended" : `Ended in ${duration(proof.seconds)}`} onClose=${closeDialog}>
     <p class="about"><${State} kind=${run.kind} /> ${oneLine(run.outcome?.message, 300)}</p>
     <h3>In flight when it was asked to stop</h3>
     ${proof.in_flight.length ? "" : html`<p class="soft">Nothing.</p>`}
@@ -100,8 +99,8 @@ function StopAll() {
   if (done) {
     const ended = done.filter((one) => one.state === "ended").length;
     return html`<${Modal} title=${`${plural(ended, "run")} of ${whole(done.length)} ended`} onClose=${closeDialog} wide>
-      <ul class="stops" tabindex="0" aria-label="What ended how">${done.map((one) => html`<li key=${one.run}><${State} kind=${one.state === "ended" ? one.outcome?.status || "completed" : one.state} />
-        <span class="stop-task">${oneLine(runs.get(one.run)?.spec.task, 90)}</span><code>${visible(one.run)}</code></li>`)}</ul>
+      <ul class="stops" tabindex="0" aria-label="What ended how">${done.map((one) => html`<li key=${one.run}><${State} kind=${one.state === "ended" ? one.outcome || "completed" : one.state} />
+        <span class="stop-task">${oneLine(one.task, 90)}</span><code>${visible(one.run)}</code></li>`)}</ul>
       <footer><button type="button" class="primary" data-first="" onClick=${closeDialog}>Good</button></footer>
     <//>`;
   }
@@ -112,7 +111,7 @@ function StopAll() {
   return html`<${Modal} title=${`Stop all ${plural(plan.length, "run")}?`} onClose=${closeDialog} wide>
     <p class="about">These runs are cancelled now, queued ones too. What was done is kept; each gets its outcome.</p>
     <ul class="stops" tabindex="0" aria-label="What will be stopped">${plan.map((one) => html`<li key=${one.run}><${State} kind=${runs.get(one.run)?.kind ?? one.state} />
-      <span class="stop-task">${oneLine(runs.get(one.run)?.spec.task, 90)}</span><code>${visible(one.run)}</code></li>`)}</ul>
+      <span class="stop-task">${oneLine(one.task, 90)}</span><code>${visible(one.run)}</code></li>`)}</ul>
     <${Form} onSubmit=${go} busy=${busy} action=${`Stop ${plural(plan.length, "run")}`} tone="danger solid">
       <${Reason} value=${reason} set=${setReason} hint="stop all" first />
     <//>

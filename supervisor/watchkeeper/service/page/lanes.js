@@ -11,7 +11,17 @@ const MODEL = 22;
 const MARKS = 20;
 const GAP = 10;
 const FINE = 1.5; // Bars narrower than this many pixels, side by side in a row, are drawn as one.
-const TONES = new Set(["finished", "failed", "timed_out", "abandoned", "refused", "denied", "cancelled", "not_run", "running", "model", "finding", "nudge", "nudged", "block", "blocked", "pause", "paused", "stop", "stopped"]);
+const TONES = new Set(["finished", "failed", "timed_out", "abandoned", "refused", "denied", "cancelled", "not_run", "running", "waiting", "finding", "nudge", "block", "pause", "stop", "user", "cancel"]);
+const YES = { once: "approved once", run: "approved for the run", always: "approved for good" };
+// Of marks, each of its own shape; they are drawn around a point.
+const SHAPES = {
+  nudge: "M-5-5l5 5-5 5z",
+  block: "M-4.500-4.500h9v9h-9z",
+  stop: "M-2.500-6h5l3.500 3.500v5l-3.500 3.500h-5l-3.500-3.500v-5z",
+  user: "M0-4.500a4.500 4.500 0 1 0 .1 0z",
+  cancel: "M-5-5l10 10M5-5l-10 10",
+};
+const DIAMOND = "M0-6.500l5.500 6.500-5.500 6.500-5.500-6.500z";
 
 export function Lanes({ run, timeline, picked, pick }) {
   const box = useRef(null);
@@ -38,7 +48,7 @@ export function Lanes({ run, timeline, picked, pick }) {
           ${drawn.ticks.map((one) => html`<g class="tick"><path d=${`M${one.x} 0V${height - 18}`} /><text x=${one.x + 4} y=${height - 5}>${one.label}</text></g>`)}
           ${drawn.lanes.slice(1).map((lane) => html`<path class="lane-line" d=${`M0 ${lane.y - GAP / 2}H${width}`} />`)}
           ${drawn.bars.map((bar) => html`<${Bar} bar=${bar} on=${picked.n === bar.n || (bar.call && picked.calls.has(bar.call))} pick=${pick} />`)}
-          ${drawn.marks.map((mark) => html`<path class=${`b-mark b-${mark.kind}${picked.n === mark.n ? " on" : ""}`} d=${`M${mark.x} ${mark.y}l6 7-6 7-6-7z`} tabindex="-1" data-n=${mark.n}
+          ${drawn.marks.map((mark) => html`<path class=${`b-mark b-${mark.kind}${picked.n === mark.n ? " on" : ""}`} d=${SHAPES[mark.kind] ?? DIAMOND} transform=${`translate(${mark.x} ${mark.y})`} data-n=${mark.n}
             onClick=${() => pick({ n: mark.n })}><title>${mark.words}</title></path>`)}
           ${live && html`<path class="now" d=${`M${drawn.x(now)} 0V${height - 18}`} />`}
         </svg>
@@ -69,11 +79,13 @@ export function layout(timeline, from, to, now, width) {
   lanes.push({ name: "Watchdog", y: lanes[1].y + lanes[1].height + GAP, height: MARKS });
   const height = lanes[2].y + MARKS + 24;
   const bars = [
-    ...placed(seen(lane("model")), () => lanes[0].y, MODEL, x, now, width),
+    ...placed(seen(lane("model")), () => lanes[0].y, MODEL, x, now, width, true),
     ...placed(tools, (row) => lanes[1].y + row * (tall + 2), tall, x, now, width),
   ];
-  const marks = seen(lane("watchdog")).map((mark) => ({
-    x: x(mark.from), y: lanes[2].y + 3, n: mark.n, kind: TONES.has(mark.kind) ? mark.kind : "finding", words: `${oneLine(mark.label, 200)}: ${oneLine(mark.kind, 40)} at ${place(mark.from)}`,
+  const said = seen(lane("watchdog"));
+  bars.push(...placed(said.filter((one) => one.kind === "pause").map((one) => ({ ...one, row: 0 })), () => lanes[2].y + 3, MARKS - 6, x, now, width));
+  const marks = said.filter((one) => one.kind !== "pause").map((mark) => ({
+    x: x(mark.from), y: lanes[2].y + MARKS / 2, n: mark.n, kind: TONES.has(mark.kind) ? mark.kind : "finding", words: `${oneLine(mark.label, 200)}: ${oneLine(mark.kind, 40)} at ${place(mark.from)}`,
   }));
   const step = STEPS.find((one) => (to - from) / one <= Math.max(2, width / 110)) ?? 86_400;
   const ticks = [];
@@ -84,14 +96,14 @@ export function layout(timeline, from, to, now, width) {
 // A label that fits whole, or enough of it to be told; else none.
 const fitting = (text, room) => (text.length <= room ? text : room >= 7 ? `${text.slice(0, room - 1)}…` : "");
 
-function placed(found, y, height, x, now, width) {
+function placed(found, y, height, x, now, width, model = false) {
   const last = new Map();
   const bars = [];
   for (const bar of found) {
     const end = bar.to ?? now;
     const left = Math.max(-4, x(bar.from));
     const wide = Math.max(1, Math.min(width + 4, x(end)) - left);
-    const kind = bar.to == null ? (bar.kind === "model" ? "model" : "running") : TONES.has(bar.kind) ? bar.kind : "finished";
+    const kind = model ? (bar.kind === "failed" ? "failed" : "model") : YES[bar.kind] ? "waiting" : TONES.has(bar.kind) ? bar.kind : "finished";
     const before = last.get(bar.row);
     if (before && wide < FINE && before.width < 40 && before.kind === kind && left - (before.x + before.width) < 1) {
       before.width = Math.max(before.width, left + wide - before.x);
@@ -100,11 +112,11 @@ function placed(found, y, height, x, now, width) {
       continue;
     }
     const label = oneLine(bar.label, 60);
-    const told = bar.kind === "model" ? duration(end - bar.from) : label;
+    const told = model ? duration(end - bar.from) : label;
     const one = {
       x: left, y: y(bar.row), width: wide, height, kind, n: bar.n, call: bar.call || "", open: bar.to == null, many: 1,
       text: height < 12 ? "" : fitting(told, Math.floor((wide - 11) / 6.2)),
-      words: `${label}${bar.kind && bar.kind !== "model" ? ` (${oneLine(bar.kind, 30)})` : ""}, ${place(bar.from)}, ${duration(end - bar.from)}${bar.call ? `, ${oneLine(bar.call, 60)}` : ""}`,
+      words: `${label}${bar.kind ? ` (${YES[bar.kind] ?? oneLine(bar.kind, 30)})` : ""}, ${place(bar.from)}, ${duration(end - bar.from)}${bar.call ? `, ${oneLine(bar.call, 60)}` : ""}`,
     };
     last.set(bar.row, one);
     bars.push(one);

@@ -5,7 +5,7 @@ import { Icon } from "./icons.js";
 import { along, useKeys } from "./keys.js";
 import { doing, Meter, Progress, State, useSize } from "./parts.js";
 import { counted, GROUPS, isLive, listed, spend, tokens } from "./runs.js";
-import { app, attempt, older, openDialog, useRuns } from "./state.js";
+import { app, attempt, older, openDialog, useMay, useRuns } from "./state.js";
 import { serverNow, store, useNow } from "./store.js";
 import { pathOf, stripOf, strips, unwanted } from "./strips.js";
 
@@ -22,6 +22,7 @@ export function List() {
   const { loaded, more, error, version } = app.use();
   const rows = useMemo(() => listed(all.values(), look), [version, look.group, look.query, look.order]);
   const counts = useMemo(() => counted(all.values()), [version]);
+  const mine = useMay("run");
   const field = useRef(null);
   const at = rows.findIndex((run) => run.run === look.at);
   const body = useRef(null);
@@ -65,7 +66,7 @@ export function List() {
               if (rows.length) looked.set({ at: rows[0].run });
             }
           }} /><kbd>/</kbd></label>
-      <button class="primary" type="button" onClick=${() => openDialog({ name: "start" })}><${Icon} name="plus" />Start a run</button>
+      ${mine && html`<button class="primary" type="button" onClick=${() => openDialog({ name: "start" })}><${Icon} name="plus" />Start a run</button>`}
     </div>
     <div class="table" role="table" aria-label="Runs" aria-rowcount=${rows.length + 1}>
       <div class="row head" role="row" aria-rowindex="1">
@@ -140,6 +141,7 @@ function Rows({ rows, at, more, handle }) {
 
 function Row({ run, index, on }) {
   const link = useRef(null);
+  const mine = useMay("run");
   useEffect(() => {
     if (on && (document.activeElement === document.body || document.activeElement?.closest(".rows"))) {
       link.current.focus({ preventScroll: true });
@@ -163,7 +165,7 @@ function Row({ run, index, on }) {
     <span role="cell" class="c-spend">${spent ? html`<${Meter} ...${spent} />` : html`<span class="soft">—</span>`}</span>
     <span role="cell" class="c-progress num"><${Progress} run=${run} /></span>
     <span role="cell" class="c-strip"><${Strip} run=${run} /></span>
-    <span role="cell" class="c-cancel">${isLive(run) && html`<button type="button" class="ghost square danger" title="Cancel (c)"
+    <span role="cell" class="c-cancel">${isLive(run) && mine && html`<button type="button" class="ghost square danger" title="Cancel (c)"
       aria-label=${`Cancel ${run.run}`} onClick=${() => openDialog({ name: "cancel", run: run.run })}><${Icon} name="stop" /></button>`}</span>
   </div>`;
 }

@@ -12,7 +12,7 @@ import { Fact, Log } from "./log.js";
 import { Age, doing, Meter, Progress, State } from "./parts.js";
 import { isLive, normal, tokens } from "./runs.js";
 import { Spend } from "./spend.js";
-import { app, attempt, openDialog, say, useRun } from "./state.js";
+import { app, attempt, openDialog, say, useMay, useRun } from "./state.js";
 import { Talk } from "./talk.js";
 import { useWatch } from "./watch.js";
 
@@ -65,6 +65,7 @@ export function RunPage({ id }) {
 
 function Head({ run, line }) {
   const live = isLive(run);
+  const mine = useMay("run");
   const paused = run.state === "paused" || run.state === "pausing";
   return html`<header class="run-head">
     <a class="ghost square button" href=${run.parent ? `#/runs/${encodeURIComponent(run.parent)}` : "#/"} aria-label=${run.parent ? "The run above" : "All runs"}><${Icon} name="back" /></a>
@@ -74,7 +75,7 @@ function Head({ run, line }) {
         ${Object.entries(run.spec.labels).slice(0, 8).map(([key, value]) => html`<span class="label">${oneLine(key, 40)}=${oneLine(value, 60)}</span>`)}
         ${run.worker && html`<span>worker ${oneLine(run.worker, 40)}</span>`}${run.attempt > 1 && html`<span>attempt ${run.attempt}</span>`}
         <span title=${moment(run.started ?? run.submitted)}>${run.started ? `since ${clockTime(run.started)}` : `submitted ${clockTime(run.submitted)}`}</span></p></div>
-    ${live && html`<div class="actions">
+    ${live && mine && html`<div class="actions">
       ${paused ? html`<button type="button" class="primary" onClick=${() => setPaused(run, false)}>Resume</button>` : html`<button type="button" onClick=${() => setPaused(run, true)}>Pause</button>`}
       <button type="button" onClick=${() => openDialog({ name: "steer", run: run.run })}>Steer</button>
       <button type="button" onClick=${() => openDialog({ name: "budget", run: run.run })}>Add budget</button>

@@ -5,13 +5,12 @@ import { store } from "./store.js";
 import { follow, whileSeen } from "./stream.js";
 import { seen as stripSeen } from "./strips.js";
 
-const PAGES = 10; // Of live runs, 1,000 each.
 const APPROVALS_EVERY = 30_000;
 const MOST = 20_000; // Runs that are kept; ended ones beyond it are forgotten, oldest first.
 
 export const app = store({
   runs: new Map(), version: 0, loaded: false, more: false, oldest: "",
-  line: { state: "connecting" }, signedIn: true, error: "",
+  line: { state: "connecting" }, signedIn: true, me: null, error: "",
   approvals: [], workers: null,
   dialog: null, toasts: [],
 });
@@ -20,6 +19,8 @@ export const useRuns = () => {
   app.use((whole) => whole.version);
   return app.get().runs;
 };
+// Whether this person's token may do that: read, run, approve, admin.
+export const useMay = (scope) => app.use((whole) => !whole.me || whole.me.scopes.includes(scope));
 export const useRun = (id) => app.use((whole) => whole.runs.get(id));
 
 // -- taking in what comes ---------------------------------------------------------------------------------------------
@@ -59,20 +60,13 @@ function forget(runs) {
 
 // -- asking -----------------------------------------------------------------------------------------------------------
 
+// The newest runs; all live ones come by the stream, which begins with them.
 export async function load() {
   try {
-    const recent = await page({ limit: 200 });
+    const [recent, me] = await Promise.all([page(), ask("/v1/session")]);
     for (const status of recent.runs) take(status);
-    let more = recent.more;
-    let before = "";
-    for (let n = 0; more && n < PAGES; n += 1) {
-      const live = await page({ limit: 1000, live: true, before });
-      for (const status of live.runs) take(status);
-      before = live.runs.at(-1)?.run ?? "";
-      more = live.more;
-    }
     settle();
-    app.set({ loaded: true, error: "", more: recent.more, oldest: recent.runs.at(-1)?.run ?? "" });
+    app.set({ loaded: true, error: "", me, more: recent.more, oldest: recent.runs.at(-1)?.run ?? "" });
   } catch (problem) {
     if (problem.status !== 401) app.set({ error: problem.message });
     throw problem;
@@ -105,7 +99,7 @@ function watch() {
   return follow("/v1/events", {
     line(line) {
       app.set({ line });
-      // What happened while there was no line is not told again: ask how all runs stand. Without one, ask why.
+      // What ended while there was no line is not told again: ask. Without a line, ask why.
       if (line.state === "live" || (line.state !== "connecting" && !app.get().loaded)) load().catch(() => {});
       if (line.state === "live") askApprovals();
     },

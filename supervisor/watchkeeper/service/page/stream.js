@@ -72,6 +72,7 @@ export function follow(path, { after = 0, on, line = () => {} }) {
         if (response.status >= 400 && response.status < 500 && response.status !== 429) return finish("refused");
         throw new Error(String(response.status));
       }
+      if (response.status === 204) return finish("ended");
       line({ state: "live" });
       const parse = parser();
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

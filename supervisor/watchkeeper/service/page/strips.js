@@ -5,6 +5,8 @@ import { store } from "./store.js";
 const AT_ONCE = 3;
 const KEPT = 600;
 const BARS = 600;
+const FOUND = new Set(["finding", "nudge", "block", "pause", "stop"]);
+const WAITED = new Set(["waiting", "once", "run", "always", "denied"]); // For an approval: nothing was at work.
 
 export const strips = store({ version: 0 });
 const known = new Map(); // run -> {began, bars: [{lane, from, to}], marks: [t], state}
@@ -53,8 +55,9 @@ function read(run, timeline) {
   const marks = [];
   for (const { lane, bars: found } of timeline.lanes) {
     for (const bar of found) {
-      if (lane === "watchdog") marks.push(bar.from);
-      else bars.push({ lane, from: bar.from, to: bar.to });
+      if (lane === "watchdog") {
+        if (FOUND.has(bar.kind)) marks.push(bar.from);
+      } else if (lane === "model" || !WAITED.has(bar.kind)) bars.push({ lane, from: bar.from, to: bar.to });
     }
   }
   const end = run.ended ?? Date.now() / 1000;

@@ -60,10 +60,9 @@ export function useWatch(id) {
       let moved = false;
       let children = false;
       for (const { event, data } of found) {
-        if (event === "end") continue;
         const fact = JSON.parse(data);
         if (event === "gap") fact.type = "gap";
-        else if (fact.n <= w.last) continue;
+        else if (!(fact.n > w.last)) continue; // Seen before, or a word about the stream itself.
         else w.last = fact.n;
         fact.t ??= w.events.at(-1)?.t ?? 0;
         // What a call was given stands in an earlier fact; the line that it has started shows it, too.

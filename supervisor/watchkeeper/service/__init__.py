@@ -1,1 +1,0 @@
-"""The service: control process, API, page and what they stand on."""
