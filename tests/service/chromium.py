@@ -78,10 +78,13 @@ class Browser:
         tab = Tab(self, self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
         for domain in ("Page", "Runtime", "Log"):
             tab.send(f"{domain}.enable")
-        tab.send("Page.addScriptToEvaluateOnNewDocument", source="""
+        tab.send(
+            "Page.addScriptToEvaluateOnNewDocument",
+            source="""
             window.violations = [];
             document.addEventListener("securitypolicyviolation", (e) => violations.push(e.violatedDirective));
-        """)
+        """,
+        )
         return tab
 
 
@@ -121,7 +124,8 @@ class Tab:
 
     def click(self, selector: str, having: str = "") -> None:
         """Click the first element that a selector finds, of those with a text in them."""
-        find = f"[...document.querySelectorAll({json.dumps(selector)})].find((e) => e.innerText.includes({json.dumps(having)}))"
+        found = f"[...document.querySelectorAll({json.dumps(selector)})]"
+        find = f"{found}.find((e) => e.innerText.includes({json.dumps(having)}))"
         self.wait(f"{find} && !{find}.disabled")
         self.run(f"{find}.click()")
 

@@ -60,8 +60,10 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def log_of(spec: RunSpec, run: str, seed: int, *, turns: int, began: float, trouble: str = "", pace: float = 1.0) -> Log:
-    """The facts of a whole run. ``trouble``: ``approval``, ``loop`` or ``child``; hostile texts come with ``hostile``."""
+def log_of(
+    spec: RunSpec, run: str, seed: int, *, turns: int, began: float, trouble: str = "", pace: float = 1.0
+) -> Log:
+    """The facts of a whole run. ``trouble``: ``approval``, ``loop``, ``child``, or ``hostile`` for its texts."""
     r = random.Random(seed)
     log = Log(run, began, pace)
     log.add(m.RunStarted, agent=spec.agent, task=spec.task, tools=tuple(n for n, _ in TOOLS), limits=dict(LIMITS),
@@ -138,8 +140,8 @@ def _work(log: Log, r: random.Random, calls: tuple[m.Call, ...], turn: int, trou
     for call in running:
         kind: Any = r.choices(("finished", "failed", "timed_out"), (12, 1, 0.4))[0]
         content = HOSTILE if trouble == "hostile" else f"{r.randint(1, 9)} matches in {call.tool}: see lines 12 to 40."
-        result = m.Result(call_id=call.id, tool=call.tool, kind=kind, content=content, productive=kind == "finished",
-                          error=None if kind == "finished" else "http_503" if kind == "failed" else "timeout")  # fmt: skip
+        error = {"finished": None, "failed": "http_503", "timed_out": "timeout"}[kind]
+        result = m.Result(call.id, call.tool, kind, content, productive=error is None, error=error)
         log.add(m.CallEnded, r.uniform(0.1, 2.4), slot=call.slot, result=result, arguments=call.arguments, ran=1.2)
     log.add(m.EvidenceFound, 0.001, calls=tuple(call.id for call in calls))
     if trouble == "loop" and turn >= 4:

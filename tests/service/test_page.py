@@ -1,27 +1,19 @@
-"""The page in a browser, over a double of the service: see, watch, approve, cancel, stop all; hostile texts stay texts."""
+"""The page in a browser, over a double of the service: see, watch, approve, cancel, stop all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from service.chromium import Browser, Tab, chromium, installed
-from service.double import Service, furnished, serve
+from service.chromium import Browser, Tab
+from service.double import serve
 from service.made_up import HOSTILE
+from service.standin import Service, furnished
 from watchkeeper import messages as m
 
-EXECUTABLE = installed()
-pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="no Chromium is installed")
-
 ROWS = "document.querySelectorAll('.row[data-run]').length"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    assert EXECUTABLE
-    with chromium(EXECUTABLE, tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 class Site:
@@ -31,8 +23,8 @@ class Site:
         self.browser, self.service = browser, service
         self.server = serve(service)
         self.url = f"http://127.0.0.1:{self.server.server_port}/"
-        self.expected = False
-        """The browser has to complain: of refusals that the test brings about."""
+        self.complaints: bool | None = False
+        """Whether the browser has to complain, of what the test brings about; None: it may."""
 
     def open(self, path: str = "", **how: int) -> Tab:
         return self.browser.open(self.url + path, **how)
@@ -50,7 +42,7 @@ def site_of(browser: Browser, service: Service) -> Iterator[Site]:
         yield site
         assert browser.tab
         complaints = browser.tab.complaints()
-        assert bool(complaints) is site.expected, complaints
+        assert site.complaints in (None, bool(complaints)), complaints
     finally:
         site.close()
 
@@ -152,7 +144,7 @@ def test_an_approval_that_was_answered_elsewhere_is_said(site: Site) -> None:
     tab.click(".approval button.primary")
     tab.wait("document.querySelector('.toast.bad')?.innerText.includes('settled already')")
     tab.wait("document.querySelectorAll('.approval').length === 0")
-    site.expected = True  # The browser notes the 409 as an error of the page, which it is not.
+    site.complaints = True  # The browser notes the 409 as an error of the page, which it is not.
 
 
 def test_cancel_from_the_list_by_keys_shows_its_proof(site: Site) -> None:
@@ -226,7 +218,7 @@ def test_the_policy_forbids_scripts_styles_and_html_from_texts(site: Site) -> No
         return tried;
     })()""")
     assert told == ["refused", "refused", "refused", "block"]
-    site.expected = True  # They are violations, as they should be.
+    site.complaints = True  # They are violations, as they should be.
 
 
 def test_a_cut_line_is_shown_and_nothing_is_missed(site: Site) -> None:
@@ -243,7 +235,7 @@ def test_a_cut_line_is_shown_and_nothing_is_missed(site: Site) -> None:
     tab.wait("document.querySelector('.l-live')")
     tab.click(".log .check input")
     tab.wait(f"document.querySelector('.log-head').innerText.includes('{made.k} lines')")
-    site.expected = True  # The browser notes each 503 as an error of the page.
+    site.complaints = None  # The browser notes each 503 as an error of the page.
 
 
 def test_a_held_log_stands_still_and_goes_on(site: Site) -> None:
@@ -274,7 +266,7 @@ def test_who_has_no_token_sees_the_sign_in_and_nothing_else(guarded: Site) -> No
     tab.wait(f"{ROWS} > 3")
     kept = tab.run("JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}, location.href])")
     assert "wk_" not in kept
-    guarded.expected = True  # The browser notes each 401 as an error of the page.
+    guarded.complaints = True  # The browser notes each 401 as an error of the page.
 
 
 def test_a_thousand_runs_are_a_few_rows_of_the_document(browser: Browser) -> None:
@@ -296,31 +288,28 @@ def test_a_thousand_runs_are_a_few_rows_of_the_document(browser: Browser) -> Non
 
 
 @pytest.mark.parametrize("width", [400, 1400])
-def test_nothing_is_wider_than_the_window(site: Site, width: int) -> None:
+def test_all_controls_have_names_and_nothing_is_wider_than_the_window(site: Site, width: int) -> None:
     tab = site.open(width=width)
     tab.wait(f"{ROWS} > 5")
     for place in ("#/", "#/runs/r-tree", "#/approvals", "#/workers"):
         tab.run(f"location.hash = '{place}'")
         tab.wait("document.querySelector('.row[data-run], .log-row, .approval, .worker')")
-        wide = tab.run("""[...document.querySelectorAll('#app *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1
-            && !e.closest('svg, .tabs, .meta, pre, .sr')).map((e) => e.outerHTML.slice(0, 120))""")
+        wide = tab.run("""[...document.querySelectorAll('#app *')].filter((e) =>
+            e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('svg, .tabs, .meta, pre, .sr')
+        ).map((e) => e.outerHTML.slice(0, 120))""")
         assert wide == []
         assert tab.run("document.documentElement.scrollWidth") <= width
+        assert nameless(tab) == []
 
 
-def test_every_control_has_a_name(site: Site) -> None:
-    tab = site.open()
-    tab.wait(f"{ROWS} > 5")
-    for place in ("#/", "#/runs/r-tree", "#/approvals", "#/workers"):
-        tab.run(f"location.hash = '{place}'")
-        tab.wait("document.querySelector('.row[data-run], .log-row, .approval, .worker')")
-        nodes = tab.send("Accessibility.getFullAXTree")["nodes"]
-        nameless = [
-            node for node in nodes
-            if node.get("role", {}).get("value") in ("button", "link", "textbox", "searchbox", "combobox", "checkbox")
-            and not node.get("name", {}).get("value") and not node.get("ignored")
-        ]  # fmt: skip
-        assert nameless == []
+def nameless(tab: Tab) -> list[Any]:
+    """Controls that tell who cannot see them nothing."""
+    controls = {"button", "link", "textbox", "searchbox", "combobox", "checkbox"}
+    return [
+        node
+        for node in tab.send("Accessibility.getFullAXTree")["nodes"]
+        if node.get("role", {}).get("value") in controls and not node.get("ignored") and not node["name"].get("value")
+    ]
 
 
 def test_dark_is_as_the_system_has_it_until_it_is_chosen(site: Site) -> None:
@@ -333,3 +322,50 @@ def test_dark_is_as_the_system_has_it_until_it_is_chosen(site: Site) -> None:
     assert tab.run("document.documentElement.dataset.theme") == "light"
 
 
+def test_keys_go_along_the_rows_and_open_one(site: Site) -> None:
+    tab = site.open()
+    tab.wait(f"{ROWS} > 5")
+    tab.press("j")
+    tab.press("j")
+    tab.press("j")
+    tab.press("k")
+    tab.wait("document.querySelectorAll('.row[data-run]')[1].classList.contains('on')")
+    run = tab.run("document.querySelector('.row.on').dataset.run")
+    tab.press("Enter")
+    tab.wait(f"location.hash === '#/runs/{run}' && document.querySelector('.run')")
+    tab.press("?")
+    tab.wait("document.querySelectorAll('dialog .keys div').length > 8")
+
+
+def test_who_may_only_look_is_offered_nothing_else(site: Site) -> None:
+    site.service.scopes = ["read"]
+    tab = site.open()
+    tab.wait(f"{ROWS} > 5")
+    tab.wait("!document.querySelector('.stop-all, .c-cancel button, .list-head .primary')")
+    tab.run("location.hash = '#/runs/r-tree'")
+    tab.wait("document.querySelector('.log-row')")
+    assert not tab.run("document.querySelector('.run-head .actions')")
+    tab.run("location.hash = '#/approvals'")
+    tab.wait("document.querySelector('.approval')")
+    assert tab.run("[...document.querySelectorAll('.approval .actions button')].every((one) => one.disabled)")
+
+
+def test_a_page_that_nobody_looks_at_holds_no_stream_open(site: Site) -> None:
+    made = site.service.runs["r-tree"]
+    tab = site.open("#/runs/r-tree")
+    tab.wait("document.querySelectorAll('.log-row').length > 4")
+    assert site.service.streams == 1
+    tab.run("""{
+        const later = window.setTimeout;
+        window.setTimeout = (then, ms, ...rest) => later(then, ms === 20000 ? 0 : ms, ...rest);
+        Object.defineProperty(document, "hidden", { value: true, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }""")
+    assert site.service.until(lambda: site.service.streams == 0)
+    made.k += 2
+    tab.run("""{
+        Object.defineProperty(document, "hidden", { value: false, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }""")
+    tab.click(".log .check input")
+    tab.wait(f"document.querySelector('.log-head').innerText.includes('{made.k} lines')")

@@ -85,7 +85,7 @@ export function layout(timeline, from, to, now, width) {
   const said = seen(lane("watchdog"));
   bars.push(...placed(said.filter((one) => one.kind === "pause").map((one) => ({ ...one, row: 0 })), () => lanes[2].y + 3, MARKS - 6, x, now, width));
   const marks = said.filter((one) => one.kind !== "pause").map((mark) => ({
-    x: x(mark.from), y: lanes[2].y + MARKS / 2, n: mark.n, kind: TONES.has(mark.kind) ? mark.kind : "finding", words: `${oneLine(mark.label, 200)}: ${oneLine(mark.kind, 40)} at ${place(mark.from)}`,
+    x: Math.max(7, Math.min(width - 7, x(mark.from))), y: lanes[2].y + MARKS / 2, n: mark.n, kind: TONES.has(mark.kind) ? mark.kind : "finding", words: `${oneLine(mark.label, 200)}: ${oneLine(mark.kind, 40)} at ${place(mark.from)}`,
   }));
   const step = STEPS.find((one) => (to - from) / one <= Math.max(2, width / 110)) ?? 86_400;
   const ticks = [];

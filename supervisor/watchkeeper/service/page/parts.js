@@ -43,7 +43,7 @@ export function Progress({ run }) {
 
 // What it does now, in a few words.
 export function doing(run) {
-  if (run.kind === "waiting") return run.approvals === 1 ? "waits for your yes or no" : `waits for ${run.approvals} answers`;
+  if (run.kind === "waiting") return run.approvals === 1 ? "waits for you" : `waits for ${run.approvals} answers`;
   if (run.state === "ended") return run.outcome?.reason ?? "";
   if (run.state === "queued") return "waits for a worker";
   if (run.state === "paused") return "waits to be resumed";

@@ -1,5 +1,5 @@
 // A value that components follow: `set` tells everyone who uses it, once per change.
-import { useEffect, useState } from "./dom.js";
+import { useEffect, useRef, useState } from "./dom.js";
 
 export function store(value) {
   const listeners = new Set();
@@ -17,20 +17,17 @@ export function store(value) {
     },
     use(select = (whole) => whole) {
       const [, again] = useState(0);
+      const latest = useRef(null);
+      latest.current = { select, seen: select(value) };
       useEffect(() => {
-        let seen = select(value);
         const look = () => {
-          const now = select(value);
-          if (now !== seen) {
-            seen = now;
-            again((n) => n + 1);
-          }
+          if (latest.current.select(value) !== latest.current.seen) again((n) => n + 1);
         };
         look();
         listeners.add(look);
         return () => listeners.delete(look);
       }, []);
-      return select(value);
+      return latest.current.seen;
     },
   };
 }

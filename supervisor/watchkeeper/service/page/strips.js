@@ -1,27 +1,32 @@
 // The small timelines of the list: asked for once, for rows that are looked at, and then kept up by the statuses.
 import { ask, of } from "./api.js";
-import { store } from "./store.js";
+import { serverNow, store } from "./store.js";
 
 const AT_ONCE = 3;
 const KEPT = 600;
+const EVERY = 30_000;
 const BARS = 600;
 const FOUND = new Set(["finding", "nudge", "block", "pause", "stop"]);
 const WAITED = new Set(["waiting", "once", "run", "always", "denied"]); // For an approval: nothing was at work.
 
 export const strips = store({ version: 0 });
-const known = new Map(); // run -> {began, bars: [{lane, from, to}], marks: [t], state}
+const known = new Map(); // run -> {began, length, bars: [{lane, from, to}], marks: [t], n, asked, ended}
 const queue = [];
+const queued = new Set();
 let asking = 0;
 
-// The timeline of a run, if it is there; else it is asked for.
+// The timeline of a run, if it is there. It is asked for when it is wanted first, again at the run's end, and while it
+// lives at most each half a minute: in between the statuses tell what goes on, if not to the tenth of a second.
 export function stripOf(run) {
   const found = known.get(run.run);
-  if (!found && run.started) want(run);
+  const ended = run.state === "ended";
+  const old = found?.bars && found.n !== run.n && (ended ? !found.ended : Date.now() - found.asked > EVERY);
+  if ((!found || old) && run.started && !queued.has(run.run)) want(run);
   return found?.bars ? found : null;
 }
 
 function want(run) {
-  known.set(run.run, { bars: null });
+  queued.add(run.run);
   queue.push(run);
   setTimeout(next, 120);
 }
@@ -31,7 +36,7 @@ export function unwanted(run) {
   const at = queue.findIndex((one) => one.run === run);
   if (at < 0) return;
   queue.splice(at, 1);
-  known.delete(run);
+  queued.delete(run);
 }
 
 async function next() {
@@ -39,13 +44,17 @@ async function next() {
   const run = queue.shift();
   asking += 1;
   try {
-    known.set(run.run, read(run, await ask(`${of(run.run)}/timeline`)));
+    const strip = read(run, await ask(`${of(run.run)}/timeline`));
+    known.delete(run.run);
+    known.set(run.run, strip);
     if (known.size > KEPT) known.delete(known.keys().next().value);
     strips.set((whole) => ({ version: whole.version + 1 }));
   } catch {
-    known.set(run.run, { began: run.started, bars: [], marks: [] }); // Nothing to show is no reason to stop the list.
+    // Nothing to show is no reason to stop the list.
+    known.set(run.run, { began: run.started, length: 1, bars: [], marks: [], n: run.n, asked: Date.now() });
   } finally {
     asking -= 1;
+    queued.delete(run.run);
     next();
   }
 }
@@ -60,15 +69,18 @@ function read(run, timeline) {
       } else if (lane === "model" || !WAITED.has(bar.kind)) bars.push({ lane, from: bar.from, to: bar.to });
     }
   }
-  const end = run.ended ?? Date.now() / 1000;
-  return { began: end - timeline.now, length: timeline.now, bars: bars.slice(-BARS), marks: marks.slice(-BARS) };
+  const end = run.ended ?? serverNow();
+  return {
+    began: end - timeline.now, length: timeline.now, bars: bars.slice(-BARS), marks: marks.slice(-BARS),
+    n: run.n, asked: Date.now(), ended: run.state === "ended",
+  };
 }
 
 // A status has come: what a live run does now goes on in its strip.
 export function seen(run, before) {
   const strip = known.get(run.run);
   if (!strip?.bars) return;
-  const t = (run.ended ?? Date.now() / 1000) - strip.began;
+  const t = (run.ended ?? serverNow()) - strip.began;
   if (run.state === "ended") strip.length = t;
   if (before && run.findings > before.findings) strip.marks.push(t);
   const lane = run.doing === "model" ? "model" : run.doing ? "tools" : "";
