@@ -1,5 +1,5 @@
 // Small parts that several views have.
-import { html, useEffect, useRef } from "./dom.js";
+import { html, useEffect, useLayoutEffect, useRef } from "./dom.js";
 import { amount, brief, dimensionName, duration } from "./format.js";
 import { Icon } from "./icons.js";
 import { isLive, kindName, since } from "./runs.js";
@@ -59,7 +59,7 @@ export function Age({ from, to }) {
 // A modal: the browser keeps the focus inside and gives it back; Esc closes it.
 export function Modal({ title, onClose, children, wide = false }) {
   const at = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = at.current;
     const before = document.activeElement;
     dialog.showModal();
@@ -68,7 +68,7 @@ export function Modal({ title, onClose, children, wide = false }) {
       before?.isConnected && before.focus?.({ preventScroll: true });
     };
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     at.current.querySelector("[data-first]")?.focus();
   }, [title]);
   const outside = (event) => event.target === at.current && onClose();
