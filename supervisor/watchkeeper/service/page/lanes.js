@@ -21,6 +21,7 @@ const SHAPES = {
   user: "M0-4.500a4.500 4.500 0 1 0 .1 0z",
   cancel: "M-5-5l10 10M5-5l-10 10",
 };
+const ACTIONS = new Set(["nudge", "block", "stop"]);
 const DIAMOND = "M0-6.500l5.500 6.500-5.500 6.500-5.500-6.500z";
 
 export function Lanes({ run, timeline, picked, pick }) {
@@ -48,7 +49,7 @@ export function Lanes({ run, timeline, picked, pick }) {
           ${drawn.ticks.map((one) => html`<g class="tick"><path d=${`M${one.x} 0V${height - 18}`} /><text x=${one.x + 4} y=${height - 5}>${one.label}</text></g>`)}
           ${drawn.lanes.slice(1).map((lane) => html`<path class="lane-line" d=${`M0 ${lane.y - GAP / 2}H${width}`} />`)}
           ${drawn.bars.map((bar) => html`<${Bar} bar=${bar} on=${picked.n === bar.n || (bar.call && picked.calls.has(bar.call))} pick=${pick} />`)}
-          ${drawn.marks.map((mark) => html`<path class=${`b-mark b-${mark.kind}${picked.n === mark.n ? " on" : ""}`} d=${SHAPES[mark.kind] ?? DIAMOND} transform=${`translate(${mark.x} ${mark.y})`} data-n=${mark.n}
+          ${drawn.marks.map((mark) => html`<path class=${`b-mark b-${mark.kind}${picked.n === mark.n || picked.n === mark.also ? " on" : ""}`} d=${SHAPES[mark.kind] ?? DIAMOND} transform=${`translate(${mark.x} ${mark.y})`} data-n=${mark.n}
             onClick=${() => pick({ n: mark.n })}><title>${mark.words}</title></path>`)}
           ${live && html`<path class="now" d=${`M${drawn.x(now)} 0V${height - 18}`} />`}
         </svg>
@@ -84,9 +85,16 @@ export function layout(timeline, from, to, now, width) {
   ];
   const said = seen(lane("watchdog"));
   bars.push(...placed(said.filter((one) => one.kind === "pause").map((one) => ({ ...one, row: 0 })), () => lanes[2].y + 3, MARKS - 6, x, now, width));
-  const marks = said.filter((one) => one.kind !== "pause").map((mark) => ({
-    x: Math.max(7, Math.min(width - 7, x(mark.from))), y: lanes[2].y + MARKS / 2, n: mark.n, kind: TONES.has(mark.kind) ? mark.kind : "finding", words: `${oneLine(mark.label, 200)}: ${oneLine(mark.kind, 40)} at ${place(mark.from)}`,
-  }));
+  const marks = [];
+  for (const one of said) {
+    if (one.kind === "pause") continue;
+    const kind = TONES.has(one.kind) ? one.kind : "finding";
+    const at = Math.max(7, Math.min(width - 7, x(one.from)));
+    // What was made of a finding at once stands for it, too.
+    const before = ACTIONS.has(kind) && marks.at(-1)?.kind === "finding" && at - marks.at(-1).x < 4 ? marks.pop() : null;
+    const words = `${oneLine(one.label, 200)}: ${oneLine(one.kind, 40)} at ${place(one.from)}`;
+    marks.push({ x: at, y: lanes[2].y + MARKS / 2, n: one.n, also: before?.n, kind, words });
+  }
   const step = STEPS.find((one) => (to - from) / one <= Math.max(2, width / 110)) ?? 86_400;
   const ticks = [];
   for (let t = Math.ceil(from / step) * step; t < to - step * 0.3; t += step) ticks.push({ x: x(t), label: step < 1 ? `${t.toFixed(1)} s` : t < 60 && step < 60 ? `${Math.round(t)} s` : place(t).replace(/\.\d$/, "") });

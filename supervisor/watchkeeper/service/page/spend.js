@@ -2,6 +2,7 @@
 import { html, useMemo, useRef, useState } from "./dom.js";
 import { amount, dimensionName } from "./format.js";
 import { useSize } from "./parts.js";
+import { spend } from "./runs.js";
 
 const HEIGHT = 108;
 const MOST = 400; // Points that are drawn.
@@ -13,7 +14,7 @@ export function Spend({ run, timeline }) {
   useSize(box, (size) => setWidth(Math.max(120, Math.floor(size.width))));
   const points = timeline?.spend ?? [];
   const known = Object.keys(points.at(-1)?.spent ?? run.spent);
-  const dimension = known.includes(chosen) ? chosen : (["money", "tokens"].find((name) => known.includes(name)) ?? known[0]);
+  const dimension = [chosen, spend(run)?.dimension, "money", "tokens"].find((name) => known.includes(name)) ?? known[0];
   const limit = run.limits[dimension] ?? null;
   const drawn = useMemo(() => curve(points, dimension, limit, timeline?.now ?? 1, width), [timeline, dimension, limit, width]);
   const spent = points.at(-1)?.spent[dimension] ?? run.spent[dimension] ?? 0;
