@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 import watchkeeper
-from service.standin import MadeUp, Service, furnished, timeline
+from service.pretended import MadeUp, Service, furnished, timeline
 from watchkeeper import messages as m
 
 FILES = Path(watchkeeper.__file__).parent / "service" / "page"

@@ -10,7 +10,7 @@ import pytest
 from service.chromium import Browser, Tab
 from service.double import serve
 from service.made_up import HOSTILE
-from service.standin import Service, furnished
+from service.pretended import Service, furnished
 from watchkeeper import messages as m
 
 ROWS = "document.querySelectorAll('.row[data-run]').length"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import watchkeeper
 from service.chromium import Browser, Tab
 from service.double import serve
-from service.standin import Service
+from service.pretended import Service
 
 PAGE = Path(watchkeeper.__file__).parent / "service" / "page"
 OURS = [path for path in PAGE.iterdir() if path.suffix in (".js", ".css", ".html")]
