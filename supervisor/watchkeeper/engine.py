@@ -118,6 +118,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     id: str = ""
     """Given by the sender; a second command of the same id is the same one. Empty: the engine gives one."""
     by: str = ""
+    run: str = ""
+    """Which run of the tree it is for; the engine says so, whatever the sender has written here."""
 
 
 class Cancel(Command, frozen=True, kw_only=True, tag="cancel"):
@@ -182,6 +184,8 @@ class Lease(Protocol):
     run: str
     attempt: int
     spec: RunSpec
+    crashes: int
+    """How many attempts before this one have died in a row without a new journal entry (``journal.keys``)."""
 
     @property
     def lost(self) -> bool:
@@ -199,7 +203,8 @@ class Lease(Protocol):
     async def append(self, events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
         """Make facts of this run or its sub-agents durable: journal entries (see ``journal.keys``), events and what is
         charged to shared budgets, in one transaction. Numbers go on without gaps; a fact that is there already is not
-        written twice. Returns when it is durable.
+        written twice. ``charges`` are amounts by ``BUDGET/DIMENSION``; those of a batch whose facts are all there
+        already are not charged twice, so whoever is not sure appends the same batch again. Returns when it is durable.
 
         Raises :class:`Fenced`, and nothing else that a sound caller has to expect; a full disk is :class:`EngineError`,
         and the same facts may be appended again. Legal until the end record (``RunEnded`` of the root), also after a
@@ -212,7 +217,8 @@ class Lease(Protocol):
         ...
 
     def commands(self) -> AsyncIterator[AnyCommand]:
-        """What is sent to the run, oldest first, those sent before the lease included; ends with the lease."""
+        """What is sent to the run and its sub-agents (``Command.run``) and not settled yet, oldest first, those sent
+        before the lease included, each once; ends with the lease."""
         ...
 
     async def release(self, *, suspended: bool = False) -> None:
@@ -222,7 +228,13 @@ class Lease(Protocol):
 
 
 class SharedLimits(Protocol):
-    """Budgets shared by runs of several workers, granted in slices."""
+    """Budgets shared by runs of several workers, granted in slices. One that nobody has defined is an
+    :class:`EngineError`."""
+
+    async def define(self, budget: str, amounts: Mapping[str, float]) -> None:
+        """Say what a budget holds in all, by dimension; in others it holds nothing. What was granted of it already
+        stays granted, also where that is more than it holds now."""
+        ...
 
     async def grant(self, budget: str, amounts: Mapping[str, float]) -> dict[str, float]:
         """Take up to so much of what is left of each dimension; what was granted, which may be 0. Atomic."""
@@ -258,8 +270,8 @@ class Engine(Protocol):
     async def cancel(
         self, run: str, reason: str = "cancelled", mode: Mode = "now", *, by: str = "", id: str = ""
     ) -> None:
-        """Durable first, hint second: also a run that nobody executes is cancelled. Idempotent; on a run that has ended
-        it changes nothing. Raises :class:`UnknownRun`."""
+        """Durable first, hint second: also a run that nobody executes is cancelled. One that was never leased ends at
+        once. Idempotent; on a run that has ended it changes nothing. Raises :class:`UnknownRun`."""
         ...
 
     async def send(self, run: str, command: AnyCommand) -> str:
@@ -267,7 +279,8 @@ class Engine(Protocol):
         ...
 
     async def answered(self, run: str, command: str) -> Answered:
-        """Wait until the command is taken or refused; a command to a run that has ended is refused."""
+        """Wait until the command is taken or refused; a command to a run that has ended is refused. Raises
+        :class:`UnknownRun`, and :class:`EngineError` if the run was never sent a command of that id."""
         ...
 
     def watch(self, run: str, after: int = 0) -> AsyncIterator[Event | Gap]:
@@ -277,5 +290,6 @@ class Engine(Protocol):
 
     def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
         """Runs to execute, as long as ``capacity()`` is above 0: first those whose attempt has died, then the queue in
-        order. One iterator for each worker; leaving it takes no lease back."""
+        order. One iterator for each worker; leaving it takes no lease back. A second one of the same worker says that
+        the first is gone: its leases are lost, and given out again."""
         ...

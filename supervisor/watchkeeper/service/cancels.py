@@ -1,0 +1,244 @@
+"""Stop runs over HTTP: one with the proof of it, many by a filter, all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import anyio
+import msgspec
+from litestar import Request, Response, post
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody
+
+from ..engine import PAGE, Query, RunStatus, UnknownRun
+from ..log import Gap
+from ..messages import Mode, Status
+from ..states import State
+from .board import LIVE
+from .commands import Reason
+from .desk import Desk, TheDesk, author, key_of
+from .facts import watched
+from .problems import Problem
+from .proof import Ended, InFlight, Proof
+from .runs import TREE, Run, Wait
+
+SIDE_BY_SIDE = 64
+"""Cancels that are sent at once: an engine makes many durable together."""
+LOOK = 0.05
+"""Seconds between two looks at whether all have ended."""
+TASK = 160
+
+
+class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    mode: Mode = "now"
+    reason: Reason = "cancelled"
+    tree: bool = True
+    """A cancelled run always cancels its sub-agents; ``false`` is refused."""
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """What was at work in the run and its sub-agents when they took the cancel, and how each of it ended.
+
+    ``seconds``: from the cancel to the last task joined, by the run's clock; null as long as it has not ended.
+    """
+
+    run: RunStatus
+    in_flight: tuple[InFlight, ...]
+    ended: tuple[Ended, ...]
+    seconds: float | None
+
+
+class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Runs that have no parent and are all of this; at least one of it must be said."""
+
+    states: tuple[State, ...] = ()
+    agent: str = ""
+    labels: dict[str, str] = {}
+
+
+class BulkBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    filter: Filter
+    mode: Mode = "now"
+    reason: Reason = "cancelled"
+    dry_run: bool = False
+
+
+class Bulk(msgspec.Struct, frozen=True):
+    runs: tuple[str, ...]
+    dry_run: bool
+
+
+class StopBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reason: Reason = "stop all"
+    mode: Mode = "now"
+    dry_run: bool = False
+    wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
+    """Seconds to wait until all of them have ended."""
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """One run of a stop of all: how it stands after it, and how it ended, if it has."""
+
+    run: str
+    agent: str
+    task: str
+    state: State
+    outcome: Status | None = None
+    reason: str = ""
+
+
+class StoppedAll(msgspec.Struct, frozen=True):
+    runs: tuple[Stopped, ...]
+    dry_run: bool
+
+
+@post(
+    "/v1/runs/{run:str}/cancel",
+    opt={"right": "run"},
+    tags=["control"],
+    responses={
+        200: ResponseSpec(Cancelled, description="With `wait`: the proof."),
+        202: ResponseSpec(RunStatus, description="The cancel is durable."),
+    },
+)
+async def cancel(
+    request: Request[Any, Any, Any], desk: TheDesk, run: Run, data: JSONBody[CancelBody | None] = None, wait: Wait = 0.0
+) -> Response[Cancelled | RunStatus]:
+    """Cancel a run and its sub-agents. Idempotent: a run that has ended is left as it is."""
+    body = data or CancelBody()
+    if not body.tree:
+        raise Problem(400, "tree: a cancelled run always cancels its sub-agents; leave it out", "invalid")
+    await desk.status(run)
+    await desk.engine.cancel(run, body.reason, body.mode, by=author(request), id=key_of(request))
+    if not wait:
+        return Response(await desk.engine.get(run), status_code=202)
+    proofs = {run: Proof()}
+    with desk.streams.until_closing(wait):
+        await _follow(desk, run, proofs[run])
+        for child in await _below(desk, run):
+            await _follow(desk, child, proofs.setdefault(child, Proof()))
+    return Response(
+        Cancelled(
+            await desk.engine.get(run),
+            tuple(one for proof in proofs.values() for one in proof.in_flight),
+            tuple(one for proof in proofs.values() for one in proof.ended),
+            proofs[run].seconds,
+        ),
+        status_code=200,
+    )
+
+
+async def _follow(desk: Desk, run: str, proof: Proof) -> None:
+    async with watched(desk.engine, run) as facts:
+        async for fact in facts:
+            if not isinstance(fact, Gap):
+                proof.observe(fact)
+
+
+async def _below(desk: Desk, run: str) -> list[str]:
+    """Its sub-agents at any depth."""
+    found: list[str] = []
+    parents = [run]
+    while parents and len(found) < TREE:
+        page = await desk.engine.list(Query(parent=parents.pop(), limit=10 * PAGE))
+        below = [child.run for child in page.runs]
+        found += below
+        parents += below
+    return found
+
+
+@post("/v1/runs/cancel", opt={"right": "run"}, tags=["control"], status_code=200)
+async def cancel_many(request: Request[Any, Any, Any], desk: TheDesk, data: JSONBody[BulkBody]) -> Bulk:
+    """Cancel all live runs that fit a filter; with ``dry_run`` only say which these are."""
+    chosen = data.filter
+    if not (chosen.states or chosen.agent or chosen.labels):
+        raise Problem(400, "filter: it fits every run; say states, agent or labels, or use /v1/stop-all", "invalid")
+    states = tuple(state for state in chosen.states or LIVE if state != "ended")
+    found = await _roots(desk, Query(states=states, agent=chosen.agent, labels=chosen.labels)) if states else []
+    if not data.dry_run:
+        await _cancel(desk, (status.run for status in found), data.reason, data.mode, author(request))
+    return Bulk(tuple(status.run for status in found), data.dry_run)
+
+
+@post("/v1/stop-all", opt={"right": "run"}, tags=["control"], status_code=200)
+async def stop_all(
+    request: Request[Any, Any, Any], desk: TheDesk, data: JSONBody[StopBody | None] = None
+) -> StoppedAll:
+    """Cancel every run there is at this moment, queued ones too; with ``dry_run`` only say which these are."""
+    body = data or StopBody()
+    found = await _roots(desk, Query(states=LIVE))
+    if not body.dry_run:
+        await _cancel(desk, (status.run for status in found), body.reason, body.mode, author(request))
+        if body.wait:
+            with desk.streams.until_closing(body.wait):
+                await _all_ended(desk, {status.run for status in found})
+        found = await _looked_at(desk, found)
+    return StoppedAll(tuple(_stopped(status) for status in found), body.dry_run)
+
+
+def _stopped(status: RunStatus) -> Stopped:
+    outcome = status.outcome
+    return Stopped(
+        status.run,
+        status.spec.agent,
+        status.spec.task[:TASK],
+        status.state,
+        None if outcome is None else outcome.status,
+        "" if outcome is None else outcome.reason,
+    )
+
+
+async def _roots(desk: Desk, query: Query) -> list[RunStatus]:
+    """All runs that fit, newest first."""
+    found: dict[str, RunStatus] = {}
+    before = ""
+    while True:
+        page = await desk.engine.list(msgspec.structs.replace(query, before=before, limit=10 * PAGE))
+        found.update((status.run, status) for status in page.runs)
+        if not page.more or not page.runs:
+            return list(found.values())
+        before = page.runs[-1].run
+
+
+async def _cancel(desk: Desk, runs: Iterable[str], reason: str, mode: Mode, by: str) -> None:
+    places = anyio.Semaphore(SIDE_BY_SIDE)
+
+    async def one(run: str) -> None:
+        async with places:
+            try:
+                await desk.engine.cancel(run, reason, mode, by=by)
+            except UnknownRun:
+                return  # deleted since it was listed: there is nothing left to stop
+
+    async with anyio.create_task_group() as group:
+        for run in runs:
+            group.start_soon(one, run)
+
+
+async def _all_ended(desk: Desk, runs: set[str]) -> None:
+    while runs:
+        began = anyio.current_time()
+        live = {status.run for status in await _roots(desk, Query(states=LIVE))}
+        runs = runs & live
+        await anyio.sleep(max(LOOK, 2 * (anyio.current_time() - began)) if runs else 0)
+
+
+async def _looked_at(desk: Desk, runs: list[RunStatus]) -> list[RunStatus]:
+    found = {status.run: status for status in runs}
+    places = anyio.Semaphore(SIDE_BY_SIDE)
+
+    async def one(run: str) -> None:
+        async with places:
+            try:
+                found[run] = await desk.engine.get(run)
+            except UnknownRun:
+                return  # it stays as it was last seen
+
+    async with anyio.create_task_group() as group:
+        for status in runs:
+            group.start_soon(one, status.run)
+    return list(found.values())
+
+
+ROUTES = (cancel, cancel_many, stop_all)

@@ -1,0 +1,83 @@
+"""The engine over HTTP does what every engine does, as far as it is a worker's affair no more."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from service.inprocess import InProcess
+from watchkeeper.engine import Engine
+from watchkeeper.journal import MemoryEngine, SqliteEngine
+from watchkeeper.service.access import Door
+from watchkeeper.service.app import Service
+from watchkeeper.service.client import HttpEngine
+from watchkeeper.testing.conformance import CHECKS, Check, commanding, watching
+
+pytestmark = pytest.mark.anyio
+
+
+class OverHttp:
+    """The worker is the engine in memory; the control is the client of a service over it."""
+
+    def __init__(self) -> None:
+        self.engine = MemoryEngine()
+        self._open = 0
+
+    @asynccontextmanager
+    async def worker(self, name: str = "main") -> AsyncIterator[Engine]:
+        self._open += 1
+        try:
+            if self._open == 1:
+                async with self.engine:
+                    yield self.engine
+            else:
+                yield self.engine
+        finally:
+            self._open -= 1
+
+    @asynccontextmanager
+    async def control(self) -> AsyncIterator[Engine]:
+        async with self.worker() as engine, over_http(engine) as client:
+            yield client
+
+
+class OverHttpInAFolder:
+    """The same over the engine in SQLite: worker and service meet in its files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @asynccontextmanager
+    async def worker(self, name: str = "main") -> AsyncIterator[Engine]:
+        async with SqliteEngine(self.folder, worker=name) as engine:
+            yield engine
+
+    @asynccontextmanager
+    async def control(self) -> AsyncIterator[Engine]:
+        async with SqliteEngine(self.folder) as engine, over_http(engine) as client:
+            yield client
+
+
+@asynccontextmanager
+async def over_http(engine: Engine) -> AsyncIterator[Engine]:
+    async with Service(engine) as service, anyio.create_task_group() as group:
+        transport = InProcess(service.door(Door(local=True)), group)
+        async with HttpEngine("http://localhost", transport=transport) as client:
+            yield client
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_it_is_an_engine(check: Check) -> None:
+    with anyio.fail_after(20):
+        await check(OverHttp())
+
+
+@pytest.mark.parametrize("check", [*commanding.CHECKS, *watching.CHECKS], ids=lambda check: check.__name__)
+async def test_it_is_one_over_sqlite(check: Check, tmp_path: Path) -> None:
+    with anyio.fail_after(20):
+        await check(OverHttpInAFolder(tmp_path))
