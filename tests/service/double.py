@@ -21,6 +21,7 @@ import msgspec
 import watchkeeper
 from service.pretended import MadeUp, Service, furnished, timeline
 from watchkeeper import messages as m
+from watchkeeper.service.gate import HEADERS
 
 FILES = Path(watchkeeper.__file__).parent / "service" / "page"
 TYPES = {
@@ -29,12 +30,6 @@ TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
-}
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; "
-    "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
 }
 LIVE = ("running", "paused", "pausing", "cancelling", "ending", "queued")
 
@@ -68,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
         if url.path == "/" or url.path.startswith("/static/"):
             path = FILES / (url.path.removeprefix("/static/") if url.path != "/" else "index.html")
             if path.is_file() and path.suffix in TYPES and FILES in path.resolve().parents:
-                self.reply(200, path.read_bytes(), TYPES[path.suffix], **HEADERS)
+                self.reply(200, path.read_bytes(), TYPES[path.suffix], **{a.decode(): b.decode() for a, b in HEADERS})
             else:
                 self.problem(404, "Not Found")
         elif self.service.down:

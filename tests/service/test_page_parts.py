@@ -160,6 +160,27 @@ def test_one_episode_of_a_detector_is_one_finding(tab: Tab) -> None:
     assert [(one["n"], one["earlier"], len(one["actions"])) for one in found] == [(9, 0, 0), (6, 1, 1)]
 
 
+def test_a_refusal_of_what_was_asked_before_the_sign_in_ends_no_session(tab: Tab) -> None:
+    ends = asked(
+        tab,
+        "api.js",
+        """(async () => {
+            let ends = 0;
+            it.onSignedOut(() => { ends += 1; });
+            const before = window.fetch;
+            window.fetch = async () => new Response("{}", { status: 401 });
+            const late = it.ask("/v1/runs").catch(() => {});
+            it.beginSession();
+            await late;
+            const early = ends;
+            await it.ask("/v1/runs").catch(() => {});
+            window.fetch = before;
+            return [early, ends];
+        })()""",
+    )
+    assert ends == [0, 1]
+
+
 # -- what it is made of ------------------------------------------------------------------------------------------------
 
 

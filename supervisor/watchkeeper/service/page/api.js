@@ -10,6 +10,13 @@ export class Problem extends Error {
   }
 }
 
+// Sign-ins so far: a refusal of what was asked before the last one says nothing of it.
+let signIns = 0;
+export const session = () => signIns;
+export const beginSession = () => {
+  signIns += 1;
+};
+
 let signedOut = () => {};
 export const onSignedOut = (then) => {
   signedOut = then;
@@ -17,20 +24,21 @@ export const onSignedOut = (then) => {
 
 const key = () => [...crypto.getRandomValues(new Uint8Array(12))].map((b) => b.toString(16).padStart(2, "0")).join("");
 
-export async function problemOf(response) {
+export async function problemOf(response, asked) {
   let said = {};
   try {
     said = await response.json();
   } catch {
     // Not a problem document: the status has to do.
   }
-  if (response.status === 401) signedOut();
+  if (response.status === 401 && asked === signIns) signedOut();
   return new Problem(response.status, said.title || `HTTP ${response.status}`, said.detail);
 }
 
 export async function ask(path, { method = "GET", body, signal, accept = "application/json" } = {}) {
   const headers = { Accept: accept };
   if (method === "POST") Object.assign(headers, { "Content-Type": "application/json", "Idempotency-Key": key() });
+  const asked = signIns;
   let response;
   try {
     response = await fetch(path, {
@@ -44,7 +52,7 @@ export async function ask(path, { method = "GET", body, signal, accept = "applic
     if (error.name === "AbortError") throw error;
     throw new Problem(0, "unreachable", "The service cannot be reached. Is `watchkeeper serve` running?");
   }
-  if (!response.ok) throw await problemOf(response);
+  if (!response.ok) throw await problemOf(response, asked);
   setClock(response.headers.get("Date"));
   if (response.status === 204) return null;
   return accept === "application/json" ? response.json() : response.text();

@@ -1,5 +1,5 @@
 // What the page knows of the service, kept fresh by one stream of the statuses of all runs.
-import { ask, onSignedOut, Problem, runs as page } from "./api.js";
+import { ask, beginSession, onSignedOut, Problem, runs as page } from "./api.js";
 import { normal } from "./runs.js";
 import { store } from "./store.js";
 import { follow, whileSeen } from "./stream.js";
@@ -114,6 +114,7 @@ let end = () => {};
 // Begin, or begin again after someone has signed in.
 export function open() {
   end();
+  beginSession();
   app.set({ signedIn: true });
   end = whileSeen(watch);
 }

@@ -1,6 +1,6 @@
 // Server-sent events by fetch: unlike EventSource it shows the status of a refusal, takes events of any type, and says
 // when the line is cut.
-import { problemOf } from "./api.js";
+import { problemOf, session } from "./api.js";
 
 const SILENCE = 40_000; // The service pings each 15 s: after two lost pings the line is dead.
 const LONGEST = 15_000;
@@ -63,12 +63,13 @@ export function follow(path, { after = 0, on, line = () => {} }) {
     clearTimeout(timer);
     controller?.abort();
     const mine = (controller = new AbortController());
+    const asked = session();
     let dead = setTimeout(() => mine.abort(), SILENCE);
     try {
       const headers = { Accept: "text/event-stream", ...(after ? { "Last-Event-ID": String(after) } : {}) };
       const response = await fetch(path, { headers, signal: mine.signal, credentials: "same-origin", cache: "no-store" });
       if (!response.ok) {
-        await problemOf(response);
+        await problemOf(response, asked);
         if (response.status >= 400 && response.status < 500 && response.status !== 429) return finish("refused");
         throw new Error(String(response.status));
       }
