@@ -31,10 +31,10 @@ LAYERS = tuple(
         " current decisions detect engine escapes examiner failures"
         " fingerprint fitting goal guards history host jsontext"
         " keyed ladder ledger locks log memory model monitor naming observers occurrences opinions outputs plan planner"
-        " plugins price prices profiles provider redaction reports results retry states stopwatch threads"
+        " plugins price prices profiles provider recovery redaction reports results retry states stopwatch threads"
         " thresholds tools trampoline wording",
         "actors",
-        "run supervisor threadsafe windup",
+        "leasing obeying orphans recalling run supervisor threadsafe windup",
         "cassette cli configuration handover journal models observe service testing",
     )
 )
@@ -68,7 +68,7 @@ PURE = {
         "detect",
     ),
     *("escapes", "fingerprint", "fitting", "goal", "guards", "history", "jsontext", "ladder", "ledger"),
-    *("occurrences", "plan", "planner", "price", "profiles", "provider", "redaction", "results", "states"),
+    *("occurrences", "plan", "planner", "price", "profiles", "provider", "recovery", "redaction", "results", "states"),
     *("stopwatch", "wording"),
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
@@ -86,6 +86,7 @@ class Import(NamedTuple):
     lazy: bool  # inside a function
 
 
+@cache
 def modules(package: Path) -> dict[str, Path]:
     """Every module of a package by its dotted name."""
     found = {}
@@ -141,6 +142,7 @@ def layer(module: str) -> int:
     return next((number for number, names in enumerate(LAYERS) if name in names), len(LAYERS) - 1)
 
 
+@cache
 def ours(target: str) -> str | None:
     """The module of ours that an import loads, if any."""
     known = modules(RUNTIME)

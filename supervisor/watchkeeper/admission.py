@@ -53,8 +53,26 @@ class Slot(Proposal):
     """A proposal on its way through the executor to its result."""
 
     __slots__ = (
-        "arguments", "asked", "coroutine", "deadline", "dependents", "execution", "grip", "heading", "hold", "job",
-        "begun", "lost", "not_before", "note", "repaired", "replacements", "settled", "sharers", "shown", "started",
+        "arguments",
+        "asked",
+        "begun",
+        "coroutine",
+        "deadline",
+        "dependents",
+        "execution",
+        "grip",
+        "heading",
+        "hold",
+        "job",
+        "lost",
+        "not_before",
+        "note",
+        "repaired",
+        "replacements",
+        "settled",
+        "sharers",
+        "shown",
+        "started",
         "waits",
     )  # fmt: skip
 
@@ -209,6 +227,13 @@ class Admission:
         if found is None or parsed is None or isinstance(parsed, arguments.BadArguments):
             return None
         return self._slot(call, found, parsed, turn, t)
+
+    def known(self, key: str) -> None:
+        """What came of a call that a crash had cut off is known: an equal one is not asked about for its sake."""
+        for guard in self._guards:
+            inner = guard.observed if isinstance(guard, Observed) else guard
+            if isinstance(inner, SideEffects):
+                inner.known(key)
 
     def remember(self, slot: Slot, upto: str | None = None) -> None:
         """Ask the guards that count calls about one that was proposed before the run was recovered, as far as the one

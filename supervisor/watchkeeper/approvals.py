@@ -162,7 +162,7 @@ class Pending:
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """An approval that a call had asked for before its run was recovered: it has the same id, bound to the same bytes."""
+    """An approval that a call had asked for before its run was recovered: it has its id, bound to the same bytes."""
 
     approval: str
     arguments_hash: str

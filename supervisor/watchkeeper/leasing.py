@@ -40,7 +40,14 @@ class Worker:
     """
 
     def __init__(
-        self, supervisor: Supervisor, engine: Engine, agents: Mapping[str, Maker], *, name: str, any_code: bool, most: int
+        self,
+        supervisor: Supervisor,
+        engine: Engine,
+        agents: Mapping[str, Maker],
+        *,
+        name: str,
+        any_code: bool,
+        most: int,
     ) -> None:
         self._supervisor = supervisor
         self._engine = engine
@@ -161,7 +168,9 @@ class Worker:
         try:
             agent = maker if isinstance(maker, Agent) else maker(spec)
         except (Exception, SystemExit) as error:
-            raise ConfigurationError(f"the agent {spec.agent!r} could not be made: {failures.full_text(error)}") from error
+            raise ConfigurationError(
+                f"the agent {spec.agent!r} could not be made: {failures.full_text(error)}"
+            ) from error
         if not isinstance(agent, Agent):
             raise ConfigurationError(f"the agent {spec.agent!r} is {type(agent).__name__}, and no watchkeeper.Agent")
         wanted = spec.code or started
@@ -205,7 +214,9 @@ def limits_of(spec: RunSpec, limits: Limits) -> Limits:
     fields: dict[str, Any] = {name: getattr(limits, name) for name in limits.__struct_fields__}
     unknown = spec.limits.keys() - fields.keys()
     if unknown:
-        raise ConfigurationError(f"there are no limits named {', '.join(sorted(unknown))}; they are {', '.join(fields)}")
+        raise ConfigurationError(
+            f"there are no limits named {', '.join(sorted(unknown))}; they are {', '.join(fields)}"
+        )
     try:
         return msgspec.convert({**fields, **spec.limits}, Limits)
     except msgspec.ValidationError as error:

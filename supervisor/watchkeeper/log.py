@@ -62,10 +62,14 @@ class Reader:
     """A cursor on a log. ``passed`` is the number of the last fact that the reader is done with.
 
     A *lazy* reader is not woken for each fact, but when somebody waits for it (:meth:`Log.passed`), when it has a
-    backlog, and at the end.
+    backlog, and at the end. One that can ``look``, which deals with all facts that are there and never waits, is asked
+    to at once by whoever waits for it: that is two turns of the event loop less.
     """
 
-    def __init__(self, log: Log, name: str, after: int, must: bool, lazy: bool = False) -> None:
+    def __init__(
+        self, log: Log, name: str, after: int, must: bool, lazy: bool = False, look: Callable[[], None] | None = None
+    ) -> None:
+        self.look = look
         self.log = log
         self.name = name
         self.must = must
@@ -126,9 +130,9 @@ class Reader:
         if self.log._barriers:
             self.log._check_barriers()
 
-    def skip(self) -> None:
-        """Pass over what is there: it has been dealt with before."""
-        self.taken = self.log.n
+    def skip(self, n: int) -> None:
+        """Pass over the facts up to ``n``: they have been dealt with before."""
+        self.taken = max(self.taken, n)
         self.done()
 
     def close(self) -> None:
@@ -230,8 +234,8 @@ class Log:
         self._at = self.seams.wall()
 
     def restore(self, facts: Iterable[Event], also: Callable[[Event], None]) -> None:
-        """Begin with the facts of an earlier attempt at the run: numbers, turns and the clock go on behind the last one,
-        and the folds see each of them, ``also`` before the others. The time between the attempts is no time of the run.
+        """Begin with the facts of an earlier attempt at the run: numbers, turns and clock go on behind the last one, and
+        the folds see each of them, ``also`` before the others. The time between the attempts is no time of the run.
         Raises ``ValueError`` if a number is missing."""
         at = 0.0
         for event in facts:
@@ -260,7 +264,15 @@ class Log:
         """The facts that are still there, from :attr:`first` on."""
         return tuple(self._events)
 
-    def reader(self, name: str, *, after: int = 0, must: bool = False, lazy: bool = False) -> Reader:
+    def reader(
+        self,
+        name: str,
+        *,
+        after: int = 0,
+        must: bool = False,
+        lazy: bool = False,
+        look: Callable[[], None] | None = None,
+    ) -> Reader:
         """A cursor that starts behind fact ``after``; a reader that ``must`` sees every fact from there on.
 
         Raises ``ValueError`` if there is a reader of that name, or if it must see facts that are no longer kept.
@@ -269,7 +281,7 @@ class Log:
             raise ValueError(f"the log of run {self.run} has a reader named {name!r} already")
         if must and after + 1 < self.first:
             raise ValueError(f"reader {name!r} must see fact {after + 1}, and the log begins with {self.first}")
-        reader = Reader(self, name, self._within(after), must, lazy)
+        reader = Reader(self, name, self._within(after), must, lazy, look)
         self._readers[name] = reader
         return reader
 
@@ -289,6 +301,10 @@ class Log:
             reader = self._readers.get(name)
             if reader is None or reader.passed >= n:
                 return
+            if reader.look is not None:
+                reader.look()
+                if reader.passed >= n:
+                    return
             reader.wake()
             event = anyio.Event()
             barrier = (name, n, event)

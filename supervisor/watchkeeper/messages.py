@@ -28,9 +28,10 @@ Mode = Literal["after_turn", "now", "kill"]
 Action = Literal["nudge", "block", "pause", "stop"]
 Channel = Literal["content", "reasoning", "arguments"]
 Opinion = Literal["judge", "verifier"]
-Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push", "tell", "replace"]
-"""What a guard would do: ``push`` sends an answer back to the model, ``tell`` adds a word to a result, ``replace`` puts
-another call in its place."""
+Would = Literal["refuse", "deny", "ask", "reuse", "wait", "push", "tell", "replace", "rewrite", "withhold", "halt"]
+"""What a guard would do: ``push`` sends an answer back to the model, ``tell`` adds a word to a result or to a request,
+``replace`` puts another call in its place, ``rewrite`` and ``withhold`` are about what a call gave, ``halt``
+ends the run before a request."""
 How = Literal["once", "run", "always", "denied", "timed_out", "cancelled"]
 """What became of a call that needed approval. The first three permit it: this call, such calls in this run, such calls
 in later runs of the agent too. ``timed_out``: nobody spoke in time, which is a no."""

@@ -38,9 +38,7 @@ async def end_orphans(lease: Lease, seams: Seams, wording: Wording) -> dict[str,
     ends: dict[str, dict[str, Any]] = {}
     for status in reversed(await lease.children()):
         facts = [event async for event in lease.facts(status.run)]
-        made, ends[status.run] = _end(
-            status.run, status.parent, facts, ends, seams, wording, "cancelled", ORPHANED
-        )
+        made, ends[status.run] = _end(status.run, status.parent, facts, ends, seams, wording, "cancelled", ORPHANED)
         if made:
             await lease.append(made)
     return ends

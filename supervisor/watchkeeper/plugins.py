@@ -70,8 +70,9 @@ def load_detectors() -> list[Factory]:
 
 
 def load_guards() -> list[GuardFactory]:
-    """Guards of third parties: entry points of ``watchkeeper.guards`` name a function that makes one, for calls, for
-    answers (:class:`CallGuard`, :class:`AnswerGuard`) or for both.
+    """Guards of third parties: entry points of ``watchkeeper.guards`` name a function that makes one, for requests,
+    calls, results or answers (:class:`RequestGuard`, :class:`CallGuard`, :class:`ResultGuard`, :class:`AnswerGuard`),
+    or for several of them.
 
     Raises :class:`ConfigurationError` for one that cannot be loaded, and for two of one name, ours included.
     """

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .seams import Seams
     from .wording import Wording
 
+
 class Before(NamedTuple):
     """What the attempts before have left of a run."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from . import failures, outputs
@@ -9,6 +11,7 @@ from .admission import Slot
 from .approvals import Approval, Resolution
 from .errors import Transient
 from .fingerprint import result_key
+from .guards.result import Left, Output
 from .history import OPEN
 from .messages import Call, Kind, Result
 from .redaction import NOTHING_SECRET, Redaction
@@ -30,7 +33,15 @@ class Settlement(msgspec.Struct, frozen=True):
 class Results:
     """Makes the results of one run's calls."""
 
-    def __init__(self, wording: Wording, tag: str, redaction: Redaction = NOTHING_SECRET) -> None:
+    def __init__(
+        self,
+        wording: Wording,
+        tag: str,
+        redaction: Redaction = NOTHING_SECRET,
+        looked: Callable[[Output], Left] | None = None,
+    ) -> None:
+        """``looked``: what guards leave of what a call gave."""
+        self._looked = looked
         self._wording = wording
         self._redaction = redaction
         self._tag = tag
@@ -38,19 +49,31 @@ class Results:
 
     def finished(self, slot: Slot, value: object) -> Settlement:
         rendered = outputs.render(value, slot.tool.max_output, self._redaction)
-        return Settlement(
-            Result(
-                slot.call_id,
-                slot.tool.name,
-                "finished",
-                rendered.content,
-                rendered.productive,
-                rendered.error,
-                cut=rendered.cut,
-                note=slot.note,
-            ),
-            rendered.detail,
+        result = Result(
+            slot.call_id,
+            slot.tool.name,
+            "finished",
+            rendered.content,
+            rendered.productive,
+            rendered.error,
+            cut=rendered.cut,
+            note=slot.note,
         )
+        if self._looked is not None:
+            result = self._guarded(slot, result, self._looked)
+        return Settlement(result, rendered.detail)
+
+    def _guarded(self, slot: Slot, result: Result, looked: Callable[[Output], Left]) -> Result:
+        tool, clean = slot.tool, self._redaction.text
+        left = looked(Output(slot.call_id, tool.name, slot.values, result.content, result.productive, result.error))
+        if left.by is None:
+            return result
+        if left.withheld is not None:
+            said, error = clean(left.withheld.message), clean(left.withheld.error)
+            return Result(slot.call_id, tool.name, "failed", said, error=error, by=left.by)
+        rendered = outputs.render(left.output.content, tool.max_output, self._redaction)
+        cut, productive = result.cut + rendered.cut, left.output.productive
+        return msgspec.structs.replace(result, content=rendered.content, productive=productive, cut=cut, by=left.by)
 
     def failed(self, slot: Slot, failure: BaseException, retried: int = 0) -> Settlement:
         leaf = failures.leaf(failure)

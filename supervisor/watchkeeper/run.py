@@ -541,8 +541,8 @@ class Run:
         self.end(Ending("failed", "crash", cause=failures.full_text(error, self.log.redaction)))
 
     def rule(self, verdict: Verdict, cause: int, *, blocked: bool = False, paused: bool = False) -> None:
-        """Carry out a verdict of the watchdog. Nothing is done to a run that is ending already. ``blocked``, ``paused``:
-        so much of it was done by an attempt that died."""
+        """Carry out a verdict of the watchdog. Nothing is done to a run that is ending already. ``blocked`` and
+        ``paused``: so much of it was done by an attempt that died."""
         if self.ending is not None or self.log.closed:
             return
         finding, log = verdict.finding, self.log
@@ -589,6 +589,7 @@ class Run:
                 self.move("pausing")
             if self.state == "pausing":
                 self.move("paused")
+                self.notify()
             await self._unpaused.wait()
 
     def delta(self, delta: TextDelta | CallDelta) -> None:
@@ -686,12 +687,16 @@ class Run:
         the wait is one more request: a run that is to end after its turn ends here."""
         self._stand_still("provider", waiting)
         self._awaits_provider = waiting
+        if waiting and self.suspending:
+            self.notify()
         if waiting and self.stopping_after_turn is not None:
             self.end(Ending(self.ends_as, self.stopping_after_turn))
 
     def waits_for_person(self, waiting: bool) -> None:
         """Nothing goes on but waiting for approvals, or something does again."""
         self._stand_still("approval", waiting)
+        if waiting and self.suspending:
+            self.notify()
 
     def is_attended(self) -> bool:
         """A person is there, for this run or one above it."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
 import anyio.abc
 import anyio.lowlevel
 import msgspec
+from anyio.streams.memory import MemoryObjectSendStream
 
 from . import failures, plugins, reports
 from .actors.agent import AgentActor
@@ -42,6 +43,8 @@ from .guards.observed import Observed
 from .guards.policy import Policy
 from .guards.rate import RateLimit
 from .guards.reentry import DEEPEST, Reentry
+from .guards.request import heard
+from .guards.result import left_of
 from .guards.scope import Scope, Scoped
 from .guards.sideeffects import SideEffects
 from .ladder import MODES, GuardMode
@@ -82,6 +85,8 @@ if TYPE_CHECKING:
     from .leasing import Maker, Worker
     from .memory.recollection import Recollection
     from .opinions.bench import Bench
+
+T = TypeVar("T")
 
 CLOSING = 10.0
 """Seconds beyond the longest grace period that leaving waits for outcomes: each of them comes long before."""
@@ -331,7 +336,7 @@ class Supervisor:
         return await self.engine.submit(spec, run=run)
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing more of the engine, and suspend what is at work: each run after its turn, or when the time is up.
+        """Take nothing more of the engine, and suspend what is at work: each run after its turn, or when time is up.
         Another attempt goes on with them. Returns when their facts are durable."""
         if self.worker is None:
             return
@@ -348,9 +353,7 @@ class Supervisor:
         if spec.continue_from:
             before, agent = self._continued(spec.continue_from, agent, (), False)
             task, history = before.task, before.history
-        run = self._new(
-            run_id, agent, task, [self.budget], history=history, mode=spec.mode, attended=spec.attended
-        )
+        run = self._new(run_id, agent, task, [self.budget], history=history, mode=spec.mode, attended=spec.attended)
         if before is not None:
             run.go_on_from(before, given, spec.task or None)
         return run
@@ -459,7 +462,7 @@ class Supervisor:
         theirs = [Guarded(make(), limit, self.wording) for make in self._guards]
         bench = self._bench_of(run) if agent.judge is not None else None
         guards = self._guards_of(run, theirs, limit, bench)
-        for guard in (*guards, *(one for one in theirs if not one.calls)):
+        for guard in (*guards, *(one for one in theirs if "call" not in one.at)):
             log.attach(guard)
         if agent.memory is not None:
             run.memory = self._recollection(run, agent.memory)
@@ -475,6 +478,7 @@ class Supervisor:
             parallel=agent.limits.parallel,
             writers_alone=profile.writers_alone,
             unfinished=run.unfinished,
+            looked=self._asker(run, left_of, theirs, "result", wording=self.wording),
         )
         run.actor = AgentActor(
             run,
@@ -485,16 +489,18 @@ class Supervisor:
             provider=self._provider_of(agent.model),
             prices=self._prices,
             wording=self.wording,
-            examiner=partial(self._examiner_of, run, [one for one in theirs if one.answers]),
-            examined=agent.examined or any(one.answers for one in theirs),
+            examiner=partial(self._examiner_of, run, [one for one in theirs if "answer" in one.at]),
+            examined=agent.examined or any("answer" in one.at for one in theirs),
+            heard=self._asker(run, heard, theirs, "request"),
             bench=bench,
         )
         turns = recall(run, earlier.facts, earlier.past, guards) if earlier is not None else None
+        known = earlier.past.n if earlier is not None else 0
         if run.observed is not None:
-            run.observed.skip()
-        run.reader = log.reader("watchdog", after=log.n, must=True, lazy=True)
+            run.observed.skip(known)
+        run.reader = log.reader("watchdog", after=known, must=True, lazy=True, look=partial(self._catch_up, run))
         if lease is not None:
-            self._keep_journal(run, lease, tasks)
+            self._keep_journal(run, lease, known, tasks)
         if earlier is not None and turns is not None:
             take_up(run, earlier, turns, guards, lease.attempt if lease is not None else 0)
             if run.ending is not None:  # all that is left is to write its end
@@ -529,12 +535,13 @@ class Supervisor:
         log.user_turn += 1
         log.append(UserMessage, text=run.opening)
 
-    def _keep_journal(self, run: Run, lease: Lease, tasks: anyio.abc.TaskGroup) -> None:
-        """From here on the facts of the run are durable; of a root, commands from outside are taken."""
+    def _keep_journal(self, run: Run, lease: Lease, known: int, tasks: anyio.abc.TaskGroup) -> None:
+        """Facts behind number ``known`` are made durable from here on; of a root, commands from outside are taken."""
         from .actors.journal import Journal
         from .obeying import Obedience
 
-        tasks.start_soon(self._write_journal, run, Journal(run, lease), run.log.reader(JOURNAL, after=run.log.n, must=True))
+        reader = run.log.reader(JOURNAL, after=known, must=True)
+        tasks.start_soon(self._write_journal, run, Journal(run, lease), reader)
         if run.parent is None:
             taken = run.before.past.commands if run.before is not None else set()
             run.obedience = Obedience(run, lease, taken)
@@ -548,7 +555,7 @@ class Supervisor:
         except Exception as error:
             run.crashed(error)
 
-    async def _think(self, run: Run, batches: anyio.abc.ObjectSendStream[Batch]) -> None:
+    async def _think(self, run: Run, batches: MemoryObjectSendStream[Batch]) -> None:
         assert run.actor is not None
         with anyio.CancelScope() as run.agent_scope:
             try:
@@ -593,6 +600,16 @@ class Supervisor:
             await watchdog.run(reader)
         except Exception as error:
             reader.close()
+            run.crashed(error)
+
+    def _catch_up(self, run: Run) -> None:
+        """Somebody waits for the watchdog: it looks at once, in the task of whoever waits."""
+        assert run.watchdog is not None
+        assert run.reader is not None
+        try:
+            run.watchdog.catch_up(run.reader)
+        except Exception as error:
+            run.reader.close()
             run.crashed(error)
 
     async def _until_end(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
@@ -733,9 +750,17 @@ class Supervisor:
             guards.append(Duplicate(agent.tools, wording))
         if run.unfinished or run.before is not None or any(tool.side_effect for tool in agent.tools.values()):
             guards.append(SideEffects(wording, run.unfinished, run.cleared))
-        guards += [one for one in theirs if one.calls]
+        guards += [one for one in theirs if "call" in one.at]
         note = partial(run.log.append, WouldRefuse)
         return [Observed(guard, note) if guard.name in profile.observe else guard for guard in guards]
+
+    def _asker(
+        self, run: Run, ask: Callable[..., T], theirs: Sequence[Guarded], hook: str, **more: Any
+    ) -> Callable[..., T] | None:
+        """Asks the guards of one hook; None where there are none."""
+        guards = [one for one in theirs if hook in one.at]
+        note = partial(run.log.append, WouldRefuse)
+        return partial(ask, guards=guards, observed=run.agent.profile.observe, note=note, **more) if guards else None
 
     def _check_observed(self, agent: Agent) -> None:
         observed = set(agent.profile.observe) - plugins.OWN_GUARDS

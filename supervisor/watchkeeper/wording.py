@@ -305,6 +305,13 @@ class Wording:
             "Call it again if it is still needed.",
         )
 
+    def withheld(self, tool: str, why: str) -> Told:
+        return Told(
+            f"{named(tool)} has run, and what it gave is withheld: {bounded(why, 300)}.",
+            "Its effect, if it has one, has taken place.",
+            "Go on without that result; the same call would be answered in the same way.",
+        )
+
     def in_the_way(self, tool: str, other: str) -> Told:
         return Told(
             f"{named(tool)} was not run: it touches what an earlier call of {named(other)} was working on.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -60,16 +61,20 @@ class Recording(MemoryEngine):
         super().__init__(**settings)
         self.kept: list[Event] = []
 
-    def _take(self, worker: str) -> Any:
-        lease = super()._take(worker)
-        append = lease.append
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+            append = lease.append
 
-        async def recorded(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
-            await append(events, charges)
-            self.kept += events
+            async def recorded(
+                events: Sequence[Event],
+                charges: Mapping[str, float] | None = None,
+                append: Callable[..., Awaitable[None]] = append,
+            ) -> None:
+                await append(events, charges)
+                self.kept += events
 
-        lease.append = recorded  # type: ignore[method-assign]
-        return lease
+            lease.append = recorded  # type: ignore[method-assign]
+            yield lease
 
 
 async def seed(facts: Sequence[Event], spec: RunSpec, **settings: Any) -> MemoryEngine:
@@ -108,9 +113,11 @@ async def perform(
 
 
 async def handle(boss: Supervisor) -> Run:
-    while RUN not in boss.runs:
+    for _ in range(1000):  # a run may be over before any time has passed
+        if RUN in boss.runs:
+            return boss.runs[RUN]
         await anyio.lowlevel.checkpoint()
-    return boss.runs[RUN]
+    raise AssertionError(f"run {RUN} was not taken up: {boss.worker and boss.worker.refused}")
 
 
 async def uncut(making: Making, person: Person | None = None, **spec: Any) -> tuple[list[Event], Outcome, RunSpec]:
@@ -139,7 +146,7 @@ async def recovered(
 def check(facts: Sequence[Event], outcome: Outcome, world: World) -> None:
     """What holds of each run, cut off or not."""
     assert [event.n for event in facts] == list(range(1, len(facts) + 1))
-    pairs = list(zip(facts, facts[1:], strict=False))
+    pairs = list(pairwise(facts))
     assert all(later.t >= event.t - 1e-6 and later.at >= event.at - 1e-6 for event, later in pairs)
     assert [type(event) for event in facts].count(RunEnded) == 1
     assert isinstance(facts[-1], RunEnded)

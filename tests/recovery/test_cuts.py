@@ -1,4 +1,4 @@
-"""A run is cut off behind each of its facts in turn, and goes on: nothing is done twice, and it ends as it would have."""
+"""A run is cut off behind each of its facts in turn, and goes on: nothing is done twice, and it ends as it would."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-
 from cuts import RUN, TOKENS, Making, Person, World, check, is_asking, recovered, requests, started_again, uncut
+
 from support import BARE, of
 from watchkeeper import Agent, Limits, Planning, Run, current_call, tool, writes
 from watchkeeper.messages import CallEnded, Event, ModelReplied, Recovered
@@ -143,7 +143,10 @@ def planned(world: World) -> Agent:
 
 def delegating(world: World) -> Agent:
     helper = Agent(
-        world.model(script(call(("look", {"place": "deep"})), say("Helped."))), hands(world), name="helper", profile=BARE
+        world.model(script(call(("look", {"place": "deep"})), say("Helped."))),
+        hands(world),
+        name="helper",
+        profile=BARE,
     )
     steps = script(call(("helper", {"task": "Help."}), ("look", {"place": "a"})), say("Done."))
     return Agent(world.model(steps), [*hands(world), helper.as_tool()], profile=BARE)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
-import anyio.abc
 import msgspec
+from anyio.streams.memory import MemoryObjectSendStream
 
 from ..agent import Agent
 from ..allowance import Allowance
@@ -21,6 +21,7 @@ from ..detect.chant import FINISH, Chant
 from ..goal.conduct import Conduct, ending_in
 from ..goal.status import Left, Standing
 from ..guards.evidence import Evidence, Missing
+from ..guards.request import Halt, Heard, Preview
 from ..history import History
 from ..ladder import strongest
 from ..log import Log
@@ -70,6 +71,8 @@ MARGIN = 1.15
 NOTHING_MISSING = Missing([], (), [])
 CITED = "[call:"
 """With which a citation of a call begins: what an answer without any costs is one look for it."""
+MAX_WORD = 2000
+"""Characters of a word that a guard has in a request."""
 LABEL = 64
 """Characters of the line above a result by which it is cited."""
 
@@ -91,7 +94,9 @@ class AgentActor:
         examiner: Callable[[], Examiner] | None = None,
         examined: bool = False,
         bench: Bench | None = None,
+        heard: Callable[[Preview], Heard] | None = None,
     ) -> None:
+        """``heard``: what guards say of a request that is about to be made."""
         self._run = run
         self._log = run.log
         self._agent = agent
@@ -133,6 +138,7 @@ class AgentActor:
             from ..plan.pilot import Pilot
 
             self._pilot = Pilot(run, agent.plan, self._allowance)
+        self._heard = heard
         self._make_examiner = examiner
         self._examined = examined
         self._examiner: Examiner | None = None
@@ -142,7 +148,7 @@ class AgentActor:
         self.rejected: list[str] = []
         self.last_text = ""
 
-    async def run(self, batches: anyio.abc.ObjectSendStream[Batch]) -> Answer | End:
+    async def run(self, batches: MemoryObjectSendStream[Batch]) -> Answer | End:
         """Work until there is an answer or an end. Nothing is lost on cancellation: all that counts is in the log."""
         self._allowance.price = await self._prices.of(self._agent.model)
         if self._pilot is not None:
@@ -174,7 +180,7 @@ class AgentActor:
             if ended is not None:
                 return ended
 
-    async def _turn(self, tools_off: bool, batches: anyio.abc.ObjectSendStream[Batch]) -> Answer | End | None:
+    async def _turn(self, tools_off: bool, batches: MemoryObjectSendStream[Batch]) -> Answer | End | None:
         """Ask, and deal with the reply. None: the run goes on."""
         try:
             reply = await self._ask_fitting(tools_off)
@@ -185,7 +191,7 @@ class AgentActor:
         return await self._deal_with(reply, tools_off, batches)
 
     async def _deal_with(
-        self, reply: Reply, tools_off: bool, batches: anyio.abc.ObjectSendStream[Batch]
+        self, reply: Reply, tools_off: bool, batches: MemoryObjectSendStream[Batch]
     ) -> Answer | End | None:
         decision = self._decide(reply, tools_off)
         if decision is None:
@@ -199,7 +205,9 @@ class AgentActor:
         match decision:
             case Act():
                 shown = reply.shown if decision.calls is reply.calls else None
-                await self._act(Batch(decision.calls, decision.tools_off, shown, again=self._taken is not None), batches)
+                await self._act(
+                    Batch(decision.calls, decision.tools_off, shown, again=self._taken is not None), batches
+                )
             case Push():
                 self._log.append(
                     PushedBack,
@@ -218,9 +226,9 @@ class AgentActor:
                 return decision
         return None
 
-    async def _act(self, batch: Batch, batches: anyio.abc.ObjectSendStream[Batch]) -> None:
+    async def _act(self, batch: Batch, batches: MemoryObjectSendStream[Batch]) -> None:
         self._called = True
-        await batches.send(batch)
+        batches.send_nowait(batch)  # there is room for the one that is under way
         await batch.done.wait()
 
     # -- after a recovery ----------------------------------------------------------------------------------------------
@@ -244,9 +252,14 @@ class AgentActor:
             self._made_compactor().remember(event)
 
     def take_up(self, turns: Turns, acted: bool) -> None:
-        """Go on where an attempt that died has left off. ``acted``: the calls of its last reply came to the executor."""
+        """Go on where an attempt that died has left off. ``acted``: its last reply's calls came to the executor."""
         self._taken, self._acted = turns, acted
-        self.turns, self.usage, self.rejected, self.last_text = turns.turns, turns.usage, turns.rejected, turns.last_text
+        self.turns, self.usage, self.rejected, self.last_text = (
+            turns.turns,
+            turns.usage,
+            turns.rejected,
+            turns.last_text,
+        )
         self._finishing, self._finish_left, self._reminded = turns.finishing, turns.finish_left, turns.reminded
         self._called, self._tries, self._reasked = turns.called, turns.tries, turns.reasked
         if turns.reply is not None:
@@ -258,7 +271,7 @@ class AgentActor:
             self._finishing, self._finish_left = None, self._agent.limits.finish_turns
             self._reminded.discard("finish")
 
-    async def _finish_turn(self, turns: Turns, batches: anyio.abc.ObjectSendStream[Batch]) -> Answer | End | None:
+    async def _finish_turn(self, turns: Turns, batches: MemoryObjectSendStream[Batch]) -> Answer | End | None:
         """Do what is left of the turn that was broken off."""
         replied, tools_off = turns.reply, turns.tools_off
         if (over := self._beyond_limit()) is not None:
@@ -269,9 +282,10 @@ class AgentActor:
             await self._run.gate()
             if (asked := self._asked_to_end()) is not None:
                 return asked
-            if self._conduct.says_anything:
-                standing = self._standing(tools_off, self._run.times())
-                self._last_word = self._conduct.last_word(standing, self._history.user_last)
+            said = self._heard(self._preview(tools_off, self.turns)) if self._heard is not None else None
+            if said is not None and said.halt is not None:
+                return self._halted(said.halt)
+            self._end_in(said, tools_off, self._run.times())
             return await self._turn(tools_off, batches)
         if replied is None:
             return None
@@ -341,14 +355,35 @@ class AgentActor:
                 tools_off = pilot.turn(left, self._estimate)
             self._remind(times)
             self._run.drawn.take({"turns": 1})
+        said: Heard | None = None
+        if self._heard is not None:
+            said = self._heard(self._preview(tools_off, self.turns + 1))
+            if said.halt is not None:
+                return self._halted(said.halt)
         self.turns += 1
         self._log.turn += 1
-        if self._conduct.says_anything:
-            self._last_word = self._conduct.last_word(self._standing(tools_off, times), self._history.user_last)
+        self._end_in(said, tools_off, times)
         self._log.append_clean(
             TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0
         )
         return tools_off
+
+    def _end_in(self, said: Heard | None, tools_off: bool, times: Sequence[Timed]) -> None:
+        """Say what stands at the end of the next request."""
+        if self._conduct.says_anything or said is not None:
+            words = [] if said is None else [self._log.redaction.within(word, MAX_WORD) for word in said.words]
+            standing = self._standing(tools_off, times)
+            self._last_word = self._conduct.last_word(standing, self._history.user_last, words)
+
+    def _preview(self, tools_off: bool, turn: int) -> Preview:
+        """What guards of requests see of the one of this turn."""
+        offered = () if tools_off or self._withheld else tuple(self._agent.tools)
+        return Preview(turn, self._run.task, self._history.view(), offered)
+
+    def _halted(self, halt: Halt) -> End:
+        clean = self._log.redaction.within
+        self._run.detail = clean(halt.detail, 500)
+        return End("stopped", clean(halt.reason, 100) or "halted")
 
     def _asked_to_end(self) -> End | None:
         """Somebody has asked for the end after this turn: no request to the model is made from then on."""
@@ -692,7 +727,7 @@ class AgentActor:
             if self._pilot is not None and self._allowance.affords(estimate) and self._pilot.short(hold.dimension):
                 return None
             return End("stopped", hold.dimension)
-        self._log.append(Held, amounts=hold.amounts, held=hold.id)
+        self._log.append_clean(Held, amounts=hold.amounts, held=hold.id)
         self._open_hold = hold
         return hold
 
@@ -716,7 +751,7 @@ class AgentActor:
             return {}
         self._open_hold = None
         used, amounts, over, unknown = self._drawing.settle(hold, usage)
-        self._log.append(Settled, amounts=amounts, held=hold.id, estimated=used.estimated, unknown=unknown)
+        self._log.append_clean(Settled, amounts=amounts, held=hold.id, estimated=used.estimated, unknown=unknown)
         seen = self.usage
         self.usage = Usage(
             seen.input_tokens + used.input_tokens,

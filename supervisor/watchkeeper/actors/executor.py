@@ -23,6 +23,7 @@ from ..current import HERE, Here
 from ..errors import Transient
 from ..fingerprint import call_key, result_key
 from ..guards.guard import CallGuard
+from ..guards.result import Left, Output
 from ..host import called
 from ..locks import Grip, Locks
 from ..log import JOURNAL
@@ -98,7 +99,9 @@ class Executor:
         parallel: int,
         writers_alone: bool = False,
         unfinished: Sequence[Unfinished] = (),
+        looked: Callable[[Output], Left] | None = None,
     ) -> None:
+        """``looked``: what guards leave of what a call gave."""
         self._run = run
         self._log = run.log
         self._clock = run.seams.clock
@@ -114,7 +117,7 @@ class Executor:
         self._locks = locks
         self._threads = threads
         self._tasks = tasks
-        self._results = Results(wording, run.id[-6:], run.log.redaction)
+        self._results = Results(wording, run.id[-6:], run.log.redaction, looked)
         self._parallel = parallel
         self._above = run.grips_above
         self._occurrences = Occurrences(run.id, unfinished)
@@ -276,7 +279,7 @@ class Executor:
             if slot.started is not None
         ]
 
-    # -- what an attempt that died has left -----------------------------------------------------------------------------
+    # -- what an attempt that died has left ----------------------------------------------------------------------------
 
     async def _look_what_happened(self, batch: Batch) -> None:
         """Ask the tools that can tell whether a call had its effect. One that fails, or takes longer than a call may,
@@ -312,6 +315,8 @@ class Executor:
         slot = self._admission.slot_of(call, self._log.turn, self._clock(), tool.name)
         if slot is not None:
             del self._unknown[call.id]
+            self._occurrences.known(unknown.key)
+            self._admission.known(unknown.key)
             self._answer(call, self._results.finished(slot, value).result, slot)
 
     def _is_settled(self, batch: Batch, call: Call) -> bool:

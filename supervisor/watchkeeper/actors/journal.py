@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 AGAIN = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Seconds until what could not be written is tried again; the last one over and over."""
 LAST_TRY = 20.0
-"""Seconds for which the last facts of a run that has ended are tried: a full disk must not keep a worker from ending."""
+"""Seconds for which the last facts of an ended run are tried: a full disk must not keep a worker from ending."""
 
 
 class Journal:

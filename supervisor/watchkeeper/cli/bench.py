@@ -16,7 +16,7 @@ from .exits import COMPLETED, FAILED, CommandError, complain
 if TYPE_CHECKING:
     from .benchpage import Measured
 
-NAMES = ("tools", "writers", "turns", "runs", "long", "events", "cancel", "start")
+NAMES = ("tools", "writers", "turns", "runs", "long", "events", "cancel", "start", "journal")
 
 
 def bench(

@@ -43,6 +43,10 @@ BARS = {
     "import_s": (0.15, "most"),
     "help_s": (0.3, "most"),
     "ps_s": (0.3, "most"),
+    "records_per_s_1_file": (5_000, "least"),
+    "records_per_s_2_files": (10_000, "least"),
+    "append_p99_ms_1_file": (150, "most"),
+    "append_p99_ms_2_files": (150, "most"),
 }
 """What is aimed at, figure by figure."""
 PLOTS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
@@ -54,6 +58,7 @@ PLOTS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "events": ("size", "p50", "stream", {"what": "result"}),
     "cancel": ("case", "p99_ms", "backend", {}),
     "start": ("what", "seconds", "", {}),
+    "journal": ("what", "records_per_s", "backend", {}),
 }
 """By benchmark: what is on the two axes, what makes a line or bar of its own, and which rows are drawn."""
 HIDDEN = ("taken_ms",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property, lru_cache
 
 from .alike import alike, asked, bare
 from .arguments import parts_of, spelling
@@ -206,38 +207,50 @@ class _Asks:
 
     def __init__(self, seen: Seen, content: str, several: bool) -> None:
         """``several``: its tool had other answers too. One that has but one, whatever it is told, acknowledges."""
-        self._parts = parts_of(seen.arguments)
-        self._asked = asked(self._parts)
+        self._arguments = seen.arguments
+        self._asked = _asked_in(seen.arguments)
         self._several = several
-        nothing = is_nothing(content)
-        self._acknowledges = not nothing and is_acknowledgement(content)
-        self._tells = not nothing and not self._acknowledges
-        self._says_much = self._tells and is_telling(content)
-        self._tells_much = several and self._says_much
+        self._content = content
+
+    @cached_property
+    def _acknowledges(self) -> bool:
+        return not is_nothing(self._content) and is_acknowledgement(self._content)
+
+    @cached_property
+    def _tells(self) -> bool:
+        return not is_nothing(self._content) and not is_acknowledgement(self._content)
+
+    @cached_property
+    def _says_much(self) -> bool:
+        return self._tells and is_telling(self._content)
 
     def is_the_same(self, other: Seen, same: bool) -> bool:
         """Whether it is the very question that was asked before, and the answer tells something. Ids that mean nothing
         are no part of the question only if the answer is the ``same``."""
-        parts = parts_of(other.arguments)
-        if self._tells and self._asked == asked(parts):
+        if self._asked == _asked_in(other.arguments) and self._tells:
             return True
-        return same and self._says_much and bare(self._parts) == bare(parts)
+        return same and self._says_much and bare(parts_of(self._arguments)) == bare(parts_of(other.arguments))
 
     def is_near(self, other: Seen) -> bool:
         """Whether it asks the same in other words."""
-        parts = parts_of(other.arguments)
+        its = _asked_in(other.arguments)
         if self._acknowledges:
-            return self._several and bool(self._asked) and self._asked == asked(parts)
-        return self._asked == asked(parts) or alike(parts, self._parts, self._tells_much)
+            return self._several and bool(self._asked) and self._asked == its
+        if self._asked == its:
+            return True
+        return alike(parts_of(other.arguments), parts_of(self._arguments), self._several and self._says_much)
+
+
+@lru_cache(maxsize=64)
+def _asked_in(arguments: str) -> list[str]:
+    """What arguments that are kept ask. Not to be changed."""
+    return asked(parts_of(arguments))
 
 
 def _is_same_news(one: Seen, other: Seen) -> bool:
     """Whether two calls had the same result, but for volatile parts and scores."""
-    changed = _changed(one, other.head, other.tail)
-    if changed is None:
-        return False
     # Ids, and scores: numbers with a fraction.
-    return all(p[1] != NEWS and (a == b or not (a.is_integer() and b.is_integer())) for p, a, b in changed)
+    return _changed(one, other.head, other.tail, news=False) is not None
 
 
 def _edges(content: str, arguments: str, edge: int) -> tuple[str, str]:
@@ -296,12 +309,12 @@ def _says_no(head: str, tail: str, news: set[int]) -> bool:
     return is_fruitless("\n".join(parts))
 
 
-def _changed(seen: Seen, head: str, tail: str) -> list[Change] | None:
+def _changed(seen: Seen, head: str, tail: str, *, news: bool = True) -> list[Change] | None:
     cut = bool(tail and seen.tail)
-    changed = changes(_parts(seen.head), _parts(head), cut=cut)
+    changed = changes(_parts(seen.head), _parts(head), cut=cut, news=news)
     if not cut or changed is None:
         return changed
-    more = changes(_parts(seen.tail)[::-1], _parts(tail)[::-1], cut=cut, backwards=True)
+    more = changes(_parts(seen.tail)[::-1], _parts(tail)[::-1], cut=cut, backwards=True, news=news)
     if more is None or len(more) + len(changed) > CHANGES:
         return None
     return changed + [Change((-1 - place, word), a, b) for (place, word), a, b in more]

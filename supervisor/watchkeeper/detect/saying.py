@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from .volatile import plain
 
@@ -119,7 +120,12 @@ _COUNTS = re.compile(r"\b([1-9]\d{0,5}) failed\b[^\n]{0,40}?\b(\d{1,6}) passed\b
 
 def is_acknowledgement(content: str) -> bool:
     """Whether a result says no more than that something was done: nothing at all, "ok", "file saved", a new id."""
-    if len(content) > LONG or is_fruitless(content):
+    return len(content) <= LONG and _acknowledges(content)
+
+
+@lru_cache(maxsize=16)
+def _acknowledges(content: str) -> bool:
+    if is_fruitless(content):
         return False
     content = plain(content)
     if _WELL_DONE.search(content.lower()) is not None:

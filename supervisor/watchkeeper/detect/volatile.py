@@ -222,12 +222,15 @@ def plain(text: str) -> str:
     return _OVERWRITTEN.sub("", text).replace("\r", "") if "\r" in text else text
 
 
-def changes(before: list[str], after: list[str], *, cut: bool = False, backwards: bool = False) -> list[Change] | None:
+def changes(
+    before: list[str], after: list[str], *, cut: bool = False, backwards: bool = False, news: bool = True
+) -> list[Change] | None:
     """Where two texts differ, given as parts; what is volatile is left out. None: they tell other things.
 
     A changed word is news. A changed number, or an id without a known form, is a :class:`Change`; so is a part with
     news among several without, with ``NEWS`` for its place. ``cut``: the last part goes on beyond what is given
-    (``backwards``: begins before it), and need not end in the same place.
+    (``backwards``: begins before it), and need not end in the same place. Without ``news`` none may be: neither a part
+    of it nor a whole number that is another one.
     """
     if cut:
         shorter = min(len(before), len(after))
@@ -235,7 +238,7 @@ def changes(before: list[str], after: list[str], *, cut: bool = False, backwards
     elif len(before) != len(after):
         return None
     found: list[Change] = []
-    looked_at = news = 0
+    looked_at = told = 0
     for index, (one, other) in enumerate(zip(before, after, strict=True)):
         if one == other:
             continue
@@ -243,10 +246,10 @@ def changes(before: list[str], after: list[str], *, cut: bool = False, backwards
         if looked_at > PARTS and _DIGITS.sub("#", one) == _DIGITS.sub("#", other):
             continue
         edge = (-1 if backwards else 1) if cut and index == len(before) - 1 else 0
-        here = _changed_words(index, one[:PART].lower(), other[:PART].lower(), edge)
+        here = _changed_words(index, one[:PART].lower(), other[:PART].lower(), edge, news)
         if here is None:
-            news += 1
-            if news * SHARE_OF_NEWS > len(before):
+            told += 1
+            if not news or told * SHARE_OF_NEWS > len(before):
                 return None
             here = [Change((index, NEWS))]
         found += here
@@ -255,10 +258,10 @@ def changes(before: list[str], after: list[str], *, cut: bool = False, backwards
     return found
 
 
-def _changed_words(index: int, before: str, after: str, edge: int) -> list[Change] | None:
+def _changed_words(index: int, before: str, after: str, edge: int, news: bool) -> list[Change] | None:
     if not edge and len(before) == len(after) and _differ_in_forms(before, after):
         return []
-    left, right = _WORDS.findall(before), _WORDS.findall(after)
+    left, right = _words_of(before), _words_of(after)
     if left == right and not edge and not any(map(str.isalnum, before)):
         return None  # a drawing
     if edge:
@@ -278,8 +281,16 @@ def _changed_words(index: int, before: str, after: str, edge: int) -> list[Chang
         large = change.before >= LARGE and abs(change.after - change.before) <= SMALL * change.before
         if large and not one.startswith("0x") and _COUNTED.search(before) is None:
             change = Change(change.place)  # the next process, the next job
+        if not news and change.before != change.after and change.before.is_integer() and change.after.is_integer():
+            return None
         found.append(change)
     return found
+
+
+@functools.lru_cache(maxsize=64)
+def _words_of(part: str) -> list[str]:
+    """The words of a part; each text is compared with a few others. Not to be changed."""
+    return _WORDS.findall(part)
 
 
 def _differ_in_forms(before: str, after: str) -> bool:
@@ -305,6 +316,8 @@ def _form(text: str) -> str:
 
 
 def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
+    if _are_numbers(one, other):  # what is most frequent, and too short for any form
+        return _is_said_to_be(one, other, words, position)
     alike = one.translate(_ONES)
     if alike == other.translate(_ONES) and _is_form(alike):
         return True
@@ -316,7 +329,7 @@ def _is_said_to_be(one: str, other: str, words: list[str], position: int) -> boo
     name, value = _named(one)
     if name:
         other_name, other_value = _named(other)
-        if name == other_name and (_identifies(name, RESULTS) or (value == other_value)):
+        if name == other_name and (_names_volatile(name) or (value == other_value)):
             return True
     back = position - 1
     while back > 0 and (words[back] in _FILLERS or _NUMBER.fullmatch(words[back])):
@@ -328,21 +341,41 @@ def _is_said_to_be(one: str, other: str, words: list[str], position: int) -> boo
     if before in _WHERE and one.startswith("0x") and other.startswith("0x"):
         return True
     if before and ((_has_digit(one) and _has_digit(other)) or before[-1] in ":=#" or words[position - 1] in ":="):
-        if (_identifies(before, RESULTS) and not _counts(before, one, other)) or (
-            back > 0 and _identifies(words[back - 1] + before, RESULTS)
+        if (_names_volatile(before) and not _counts(before, one, other)) or (
+            back > 0 and _names_volatile(words[back - 1] + before)
         ):
             return True
-        if _CALENDAR.fullmatch(before) and max(len(one), len(other)) <= 4 and _has_digit(one) and _has_digit(other):
+        if _is_calendar(before) and max(len(one), len(other)) <= 4 and _has_digit(one) and _has_digit(other):
             return True  # Nov 30
     after = words[position + 1] if position + 1 < len(words) else ""
-    if _CALENDAR.fullmatch(one) and _CALENDAR.fullmatch(other):
+    if _is_calendar(one) and _is_calendar(other):
         return _is_dated(before) or _is_dated(after)
     if not (_NUMBER.fullmatch(one) and _NUMBER.fullmatch(other)):
         return False
     # How long, how often, and where in a file that is being edited: a line of a traceback.
-    return _UNITS.fullmatch(after) is not None or after in _OFTEN or (before == "line" and after == "in")
+    return _is_unit(after) or after in _OFTEN or (before == "line" and after == "in")
 
 
+def _are_numbers(one: str, other: str) -> bool:
+    """Whether both are plain whole numbers, shorter than a time in seconds."""
+    return max(len(one), len(other)) < PLAIN and (one + other).isdecimal() and (one + other).isascii()
+
+
+PLAIN = 10
+"""Digits of the shortest number that has a form: seconds since 1970."""
+
+
+@functools.lru_cache(maxsize=256)
+def _is_calendar(word: str) -> bool:
+    return word[:1].isalpha() and _CALENDAR.fullmatch(word) is not None
+
+
+@functools.lru_cache(maxsize=256)
+def _is_unit(word: str) -> bool:
+    return _UNITS.fullmatch(word) is not None
+
+
+@functools.lru_cache(maxsize=256)
 def _without_forms(word: str) -> str:
     return RESULTS.forms.sub("#", word)
 
@@ -361,7 +394,7 @@ _OFTEN = frozenset(("times", "attempts", "tries", "retries"))
 
 def _is_dated(word: str) -> bool:
     """Whether a word beside a name of a day or month makes it a date."""
-    return word[:1].isdecimal() or _CALENDAR.fullmatch(word) is not None
+    return word[:1].isdecimal() or _is_calendar(word)
 
 
 _COUNTED = re.compile(
@@ -384,9 +417,17 @@ def _counts(name: str, one: str, other: str) -> bool:
 
 def _named(word: str) -> tuple[str, str]:
     """``name=value`` in one word."""
+    if "=" not in word and ":" not in word and "#" not in word:
+        return "", word
     bare = word.rstrip("=:#&?")
     at = max(bare.rfind("="), bare.rfind(":"), bare.rfind("#"))
     return (bare[:at], bare[at + 1 :]) if at > 0 else ("", word)
+
+
+@functools.lru_cache(maxsize=512)
+def _names_volatile(name: str) -> bool:
+    """Whether a name in an answer says that what it names is volatile."""
+    return _identifies(name, RESULTS)
 
 
 def _identifies(name: str, kinds: Kinds) -> bool:
@@ -400,6 +441,8 @@ def _has_digit(word: str) -> bool:
 
 def _change(place: tuple[int, int], one: str, other: str) -> Change | None:
     """A change of numbers or ids; None for one of words, which is news. So is a move of one part of a whole (3/24)."""
+    if _are_numbers(one, other):
+        return Change(place, float(one), float(other))
     if _FRACTION.fullmatch(one.strip("[]().:")) or _FRACTION.fullmatch(other.strip("[]().:")):
         return None
     if _ADDRESS.fullmatch(one) and _ADDRESS.fullmatch(other):

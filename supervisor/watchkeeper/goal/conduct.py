@@ -3,7 +3,7 @@ circles or loses its goal. Decides without waiting; what it decides is carried o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -75,10 +75,10 @@ class Conduct:
             rules = self._wording.rules(self._guide.form, bool(agent.tools))
         return "\n\n".join(part for part in (agent.instructions, rules) if part)
 
-    def last_word(self, standing: Standing, after_user: bool) -> str:
-        """What stands at the end of this turn's request and is not kept: the status line, behind the goal where it is
-        due. ``after_user``: the user has spoken last, so that the goal need not be said again."""
-        parts = []
+    def last_word(self, standing: Standing, after_user: bool, more: Sequence[str] = ()) -> str:
+        """What stands at the end of this turn's request and is not kept: the status line, behind ``more`` and the goal
+        where it is due. ``after_user``: the user has spoken last, so that the goal need not be said again."""
+        parts = list(more)
         if self._every is not None and standing.turn % self._every == 0 and not after_user:
             parts.append(self._wording.goal(self._run.task, self._later))
         if self._shows_status:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -12,6 +12,8 @@ from ..tools import Effect, Tool
 
 if TYPE_CHECKING:
     from .answer import AnswerGuard
+    from .request import RequestGuard
+    from .result import ResultGuard
 
 
 class Proposal:
@@ -127,5 +129,7 @@ class CallGuard(Protocol):
     def call(self, proposal: Proposal) -> Decision | None: ...
 
 
-GuardFactory = Callable[[], "CallGuard | AnswerGuard"]
+AnyGuard: TypeAlias = "RequestGuard | CallGuard | ResultGuard | AnswerGuard"
+"""A guard at one hook or at several: each is a method."""
+GuardFactory = Callable[[], AnyGuard]
 """Makes the guard of one run."""

@@ -9,35 +9,46 @@ from ..errors import ConfigurationError
 from ..host import is_async
 from ..messages import Event
 from ..wording import Wording
-from .guard import Ask, CallGuard, Decision, Proposal, Refuse
+from .guard import Ask, Decision, Proposal, Refuse
 from .limited import TimeLimit
 
 if TYPE_CHECKING:
-    from .answer import AnswerDecision, AnswerGuard, Draft
+    from .answer import AnswerDecision, Draft
+    from .guard import AnyGuard
+    from .request import Preview, RequestDecision
+    from .result import Output, ResultDecision
+
+HOOKS = ("request", "call", "result", "answer")
+"""Where a guard may be asked: each is a method of that name."""
 
 
 class Guarded:
     """Passes everything on to the guard. Once one of its folds has raised it knows no longer what has happened: its
-    folds are left out from then on, and every call and answer is refused in its name.
+    folds are left out from then on, and whatever it is asked about is refused in its name.
 
-    ``calls``, ``answers``: what it is a guard of. ``limit``: what it may take for one of them. Raises
-    :class:`ConfigurationError` for one that guards neither, or that would have to be awaited.
+    ``at``: the hooks that it guards. ``limit``: what it may take for one question. Raises :class:`ConfigurationError`
+    for one that guards none, or that would have to be awaited.
     """
 
-    def __init__(self, guard: CallGuard | AnswerGuard, limit: TimeLimit, wording: Wording) -> None:
-        call, answer = getattr(guard, "call", None), getattr(guard, "answer", None)
-        if is_async(call) or is_async(answer):
-            raise ConfigurationError(
-                f"the guard {guard.name} is async, and guards are asked without waiting; make its call a plain function"
-            )
+    def __init__(self, guard: AnyGuard, limit: TimeLimit, wording: Wording) -> None:
         self.name = guard.name
-        self.calls, self.answers = callable(call), callable(answer)
-        if not self.calls and not self.answers:
+        rules = {hook: getattr(guard, hook, None) for hook in HOOKS}
+        for hook, rule in rules.items():
+            if is_async(rule):
+                raise ConfigurationError(
+                    f"the guard {guard.name} is async, and guards are asked without waiting; make its {hook} a plain "
+                    "function"
+                )
+        found = {hook: rule for hook, rule in rules.items() if callable(rule)}
+        self.at = frozenset(found)
+        if not found:
             raise ConfigurationError(
-                f"the guard {guard.name!r} guards nothing: it has neither a method call nor a method answer"
+                f"the guard {guard.name!r} guards nothing: it has none of the methods {', '.join(HOOKS)}"
             )
-        self._call = limit.hold(guard.name, call, self._stated) if callable(call) else None
-        self._answer = limit.hold(guard.name, answer, self._stated_of_answer) if callable(answer) else None
+        self._rules: dict[str, Callable[[Any], Any]] = {
+            hook: limit.hold(guard.name, rule, self._stated_of_call if hook == "call" else self._stated)
+            for hook, rule in found.items()
+        }
         self._then = limit.then
         self._wording = wording
         self.broken: str | None = None
@@ -45,32 +56,38 @@ class Guarded:
             kind: self._held(fold) for kind, fold in guard.folds.items()
         }
 
+    def request(self, preview: Preview) -> RequestDecision | None:
+        decision: RequestDecision | None = self._asked("request", preview)
+        return decision
+
     def call(self, proposal: Proposal) -> Decision | None:
-        assert self._call is not None
-        if self.broken is not None:
-            raise RuntimeError(self.broken)
-        decision: Decision | None = self._call(proposal)
+        decision: Decision | None = self._asked("call", proposal)
+        return decision
+
+    def result(self, output: Output) -> ResultDecision | None:
+        decision: ResultDecision | None = self._asked("result", output)
         return decision
 
     def answer(self, draft: Draft) -> AnswerDecision | None:
-        assert self._answer is not None
-        if self.broken is not None:
-            raise RuntimeError(self.broken)
-        decision: AnswerDecision | None = self._answer(draft)
+        decision: AnswerDecision | None = self._asked("answer", draft)
         return decision
 
-    def _stated(self, proposal: Proposal) -> Decision | None:
+    def _asked(self, hook: str, about: Any) -> Any:
+        if self.broken is not None:
+            raise RuntimeError(self.broken)
+        return self._rules[hook](about)
+
+    def _stated_of_call(self, proposal: Proposal) -> Decision | None:
         if self._then == "allow":
             return None
         if self._then == "ask":
             return Ask(f"the guard {self.name} takes too long")
         return Refuse(self._wording.overran(proposal.tool.name, self.name).text, "guard_overran", "denied")
 
-    def _stated_of_answer(self, draft: Draft) -> AnswerDecision | None:
-        """An answer cannot be asked about here: whatever is not allowed does not pass."""
-        if self._then == "allow":
-            return None
-        raise RuntimeError("it takes too long and is asked no more")
+    def _stated(self, about: object) -> None:
+        """Only a call can be asked about: of the rest, what is not allowed does not pass."""
+        if self._then != "allow":
+            raise RuntimeError("it takes too long and is asked no more")
 
     def _held(self, fold: Callable[[Any], None]) -> Callable[[Any], None]:
         def held(event: Event) -> None:

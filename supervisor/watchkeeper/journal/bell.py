@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from weakref import WeakValueDictionary
+
 import anyio
 
 
 class Bell:
     """``heard`` before looking, ``wait`` after: what is rung in between is not missed."""
 
-    __slots__ = ("_event",)
+    __slots__ = ("__weakref__", "_event")
 
     def __init__(self) -> None:
         self._event: anyio.Event | None = None
@@ -23,3 +25,25 @@ class Bell:
         if self._event is not None:
             self._event.set()
             self._event = None
+
+
+class Bells:
+    """Bells by name, each as long as somebody holds it."""
+
+    def __init__(self) -> None:
+        self._bells: WeakValueDictionary[str, Bell] = WeakValueDictionary()
+
+    def of(self, name: str) -> Bell:
+        bell = self._bells.get(name)
+        if bell is None:
+            bell = self._bells[name] = Bell()
+        return bell
+
+    def ring(self, name: str) -> None:
+        bell = self._bells.get(name)
+        if bell is not None:
+            bell.ring()
+
+    def ring_all(self) -> None:
+        for bell in list(self._bells.values()):
+            bell.ring()

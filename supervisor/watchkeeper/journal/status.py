@@ -45,8 +45,6 @@ class Standing(msgspec.Struct, omit_defaults=True):
     run: str
     root: str
     parent: str = ""
-    agent: str = ""
-    task: str = ""
     state: State = "queued"
     started: float | None = None
     ended: float | None = None
@@ -85,11 +83,11 @@ class Standing(msgspec.Struct, omit_defaults=True):
         shown = tools[:TOOLS] + ([f"{len(tools) - TOOLS} more"] if len(tools) > TOOLS else [])
         return ", ".join((["model"] if self.asking else []) + shown)
 
-    def status(self, spec: RunSpec | None, *, attempt: int = 0, worker: str = "", submitted: float = 0.0) -> RunStatus:
-        """The public view. ``spec`` is None for a sub-agent, which nobody has submitted: its own facts say it."""
+    def status(self, spec: RunSpec, *, attempt: int = 0, worker: str = "", submitted: float = 0.0) -> RunStatus:
+        """The public view."""
         return RunStatus(
             run=self.run,
-            spec=RunSpec(agent=self.agent, task=self.task) if spec is None else spec,
+            spec=spec,
             state=self.state,
             parent=self.parent,
             root=self.root,
@@ -114,8 +112,6 @@ class Standing(msgspec.Struct, omit_defaults=True):
         if self.state == "queued":
             self.state = "running"
         self.started = event.at
-        self.agent = event.agent
-        self.task = event.task
         self.limits = event.limits
 
     def _requested(self, event: ModelRequested) -> None:
@@ -186,6 +182,12 @@ class Standing(msgspec.Struct, omit_defaults=True):
             self.spent = event.outcome.spent
         self.interrupted()
         self.waiting = []
+
+
+def spec_of(first: Event, root: RunSpec) -> RunSpec:
+    """The specification of a sub-agent, which nobody has submitted: what its first fact says, in its root's name."""
+    agent, task = (first.agent, first.task) if isinstance(first, RunStarted) else ("", "")
+    return RunSpec(agent=agent, task=task, labels=root.labels, code=root.code, by=root.by)
 
 
 _FOLDS: dict[type[Event], Callable[[Standing, Any], None]] = {

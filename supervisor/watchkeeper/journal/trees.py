@@ -11,7 +11,7 @@ from ..messages import Event
 from .bell import Bell
 from .checks import budget_of, check_amounts, new_facts
 from .keys import name_of, names
-from .status import Standing
+from .status import Standing, spec_of
 
 ENDED = "the run has ended"
 
@@ -19,7 +19,7 @@ ENDED = "the run has ended"
 class Record:
     """One run: its facts from number ``first`` on, and what they come to."""
 
-    def __init__(self, standing: Standing, spec: RunSpec | None, submitted: float, order: int) -> None:
+    def __init__(self, standing: Standing, spec: RunSpec, submitted: float, order: int) -> None:
         self.standing = standing
         self.spec = spec
         self.submitted = submitted
@@ -76,12 +76,7 @@ class Tree:
         """Rings for commands, for answers and when the lease ends."""
 
     def status(self, record: Record) -> RunStatus:
-        spec = record.spec
-        if spec is None:
-            own, root = record.standing, self.root.spec
-            assert root is not None
-            spec = RunSpec(agent=own.agent, task=own.task, labels=root.labels, code=root.code, by=root.by)
-        return record.standing.status(spec, attempt=self.attempt, worker=self.worker, submitted=record.submitted)
+        return record.standing.status(record.spec, attempt=self.attempt, worker=self.worker, submitted=record.submitted)
 
     def lease(self, worker: str) -> int:
         """Begin the next attempt, and say which one it is. Until it has a journal entry it counts as a crash."""
@@ -125,7 +120,7 @@ class Tree:
         record, made = self.records.get(event.run), None
         if record is None:
             standing = Standing(run=event.run, root=self.root.standing.run, parent=event.parent or "")
-            made = record = self.records[event.run] = Record(standing, None, event.at, order)
+            made = record = self.records[event.run] = Record(standing, spec_of(event, self.root.spec), event.at, order)
         if record.append(event, self.attempt):
             self.crashes = 0
         return made

@@ -168,7 +168,9 @@ class Past:
     @property
     def unknown(self) -> tuple[Unfinished, ...]:
         """Writing calls that were under way, and those that an earlier recovery has given up as unknown."""
-        return tuple(one for one in self._starts.unfinished if one.call_id in self.open or one.call_id in self._given_up)
+        return tuple(
+            one for one in self._starts.unfinished if one.call_id in self.open or one.call_id in self._given_up
+        )
 
     @property
     def waits(self) -> bool:

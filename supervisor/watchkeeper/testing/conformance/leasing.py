@@ -80,9 +80,13 @@ async def a_dead_attempt_is_given_out_again(ground: Ground) -> None:
 async def a_second_iterator_fences_the_first(ground: Ground) -> None:
     async with ground.worker() as engine:
         await engine.submit(SPEC, run="one")
-        first = await taken(engine)
+        leases = aiter(engine.leases(lambda: 1))
+        first = await anext(leases)
         second = await taken(engine)
         assert (second.run, second.attempt) == ("one", 2)
+        await engine.submit(SPEC, run="two")
+        with anyio.fail_after(PATIENCE):
+            assert [one async for one in leases] == [], "the first iterator gives nothing more"
         assert first.lost
         assert not second.lost
         with refused(Fenced, "an append of the attempt before"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import anyio
 
-from ...messages import Event
+from ...engine import Engine, EngineError, Query
+from ...messages import Event, RunEnded
 from .ground import PATIENCE, SPEC, Check, Facts, Ground, taken
 
 
@@ -129,11 +130,26 @@ async def a_viewer_stays_over_a_crash(ground: Ground) -> None:
         assert seen == facts.made
 
 
-async def _is_open(engine: object) -> bool:
-    from ...engine import EngineError, Query
+async def a_viewer_sees_a_cancel_in_the_queue(ground: Ground) -> None:
+    async with ground.control() as control:
+        await control.submit(SPEC, run="one")
+        seen: list[object] = []
 
+        async def follow() -> None:
+            seen.extend([event async for event in control.watch("one")])
+
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(follow)
+                await anyio.wait_all_tasks_blocked()
+                await control.cancel("one", "not needed")
+        assert isinstance(seen[-1], RunEnded)
+        assert seen[-1].outcome.status == "cancelled"
+
+
+async def _is_open(engine: Engine) -> bool:
     try:
-        await engine.list(Query())  # type: ignore[attr-defined]
+        await engine.list(Query())
     except EngineError:
         return False
     return True
@@ -146,4 +162,5 @@ CHECKS: tuple[Check, ...] = (
     two_viewers_see_the_same,
     a_sub_agent_is_watched,
     a_viewer_stays_over_a_crash,
+    a_viewer_sees_a_cancel_in_the_queue,
 )

@@ -1,0 +1,215 @@
+"""What is written to ``control.db``: submissions, commands and their answers, shared budgets. Tokens have their table.
+
+Several processes write to it, each transaction begins with BEGIN IMMEDIATE: whoever claims a run is the only one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..engine import Answered, AnyCommand, Cancel, EngineError, RunSpec
+from ..messages import encode_event
+from . import unstarted
+from .checks import check_amounts, check_name
+from .database import There, connect
+from .desk import Seat
+from .schema import CONTROL, CONTROL_FILE
+from .shares import unknown_budget
+from .status import Standing
+from .trees import ENDED
+
+
+def connect_control(folder: Path) -> sqlite3.Connection:
+    """Open the control file of a folder for writing, as :func:`.database.connect` does: also for what keeps tokens."""
+    return connect(folder / CONTROL_FILE, CONTROL)
+
+
+class Control(Seat):
+    """``holder`` is who gets slices of shared budgets: the worker, or empty."""
+
+    def __init__(self, folder: Path, holder: str, changed: Callable[[], None]) -> None:
+        self.connection = connect_control(folder)
+        self._there = There(folder / CONTROL_FILE)
+        self._holder = holder
+        self._changed = changed
+        self._wrote = False
+
+    def begin(self) -> None:
+        self._there.check()
+        self._wrote = False
+
+    def committed(self) -> None:
+        if self._wrote:
+            self._changed()
+
+    # -- submissions -------------------------------------------------------------------------------------------------
+
+    def submit(self, run: str, spec: RunSpec, at: float) -> float:
+        """When it was submitted: now, or before if it is there already."""
+        found = self.connection.execute("SELECT spec, submitted FROM submission WHERE id = ?", (run,)).fetchone()
+        if found is not None:
+            if msgspec.json.decode(found[0], type=RunSpec) != spec:
+                raise EngineError(f"there is a run {run} already, and it is another one; submit this under another id")
+            return float(found[1])
+        self._write(
+            "INSERT INTO submission (id, agent, labels, submitted, spec) VALUES (?, ?, ?, ?, ?)",
+            (run, spec.agent, msgspec.json.encode(spec.labels).decode(), at, msgspec.json.encode(spec)),
+        )
+        return at
+
+    def claim(self, worker: str, most: int) -> list[tuple[str, RunSpec, float]]:
+        """The next runs of the queue, for this worker's file."""
+        rows = self.connection.execute(
+            "SELECT seq, id, spec, submitted FROM submission WHERE worker IS NULL AND over = 0 ORDER BY seq LIMIT ?",
+            (most,),
+        ).fetchall()
+        if rows:
+            self.connection.executemany(
+                "UPDATE submission SET worker = ? WHERE seq = ?", [(worker, seq) for seq, *_ in rows]
+            )
+            self._wrote = True
+        return [_submitted(row[1:]) for row in rows]
+
+    def claimed(self, worker: str) -> list[tuple[str, RunSpec, float]]:
+        """What this worker has claimed and not ended."""
+        rows = self.connection.execute(
+            "SELECT id, spec, submitted FROM submission WHERE worker = ? AND over = 0 ORDER BY seq", (worker,)
+        )
+        return [_submitted(row) for row in rows]
+
+    def placed(self, runs: Sequence[str]) -> None:
+        """The file of the worker that has claimed them has them."""
+        if runs:
+            self.connection.executemany("UPDATE submission SET placed = 1 WHERE id = ?", [(run,) for run in runs])
+            self._wrote = True
+
+    def over(self, runs: Sequence[str]) -> None:
+        """These have ended: what was sent to them and not answered is refused, and so is what is sent from now on."""
+        self.connection.executemany("UPDATE submission SET over = 1 WHERE id = ?", [(run,) for run in runs])
+        for run in runs:
+            self._refuse_rest(run)
+        self._wrote = True
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+
+    def send(self, root: str, command: AnyCommand, ended: bool, at: float) -> str:
+        """Keep a command to a run of this tree. A cancel of one that nobody has claimed ends it."""
+        found = self.connection.execute(
+            "SELECT body FROM command WHERE root = ? AND id = ?", (root, command.id)
+        ).fetchone()
+        if found is not None:
+            if msgspec.structs.replace(command_of(found[0]), by=command.by) != command:
+                raise EngineError(f"run {command.run} was sent another command of the id {command.id} already")
+            return command.id
+        spec, worker, over = self.connection.execute(
+            "SELECT spec, worker, over FROM submission WHERE id = ?", (root,)
+        ).fetchone()
+        answer = Answered(id=command.id, taken=False, why=ENDED) if over or ended else None
+        if isinstance(command, Cancel) and worker is None and not over:
+            self._end(root, msgspec.json.decode(spec, type=RunSpec), command, at)
+            answer = Answered(id=command.id, taken=True)
+        self._write(
+            "INSERT INTO command (root, run, id, body, answer) VALUES (?, ?, ?, ?, ?)",
+            (
+                *(root, command.run, command.id, msgspec.json.encode(command)),
+                None if answer is None else msgspec.json.encode(answer),
+            ),
+        )
+        if answer is not None and answer.taken:
+            self._refuse_rest(root)
+        return command.id
+
+    def settle(self, root: str, answer: Answered) -> None:
+        self._write(
+            "UPDATE command SET answer = ? WHERE root = ? AND id = ? AND answer IS NULL",
+            (msgspec.json.encode(answer), root, answer.id),
+        )
+
+    def _end(self, run: str, spec: RunSpec, command: Cancel, at: float) -> None:
+        standing = Standing(run=run, root=run)
+        facts = unstarted.cancelled(run, spec, command.reason, command.mode, at)
+        for event in facts:
+            standing.see(event)
+        self._write(
+            "UPDATE submission SET over = 1, standing = ?, facts = ? WHERE id = ?",
+            (msgspec.json.encode(standing), b"\n".join(map(encode_event, facts)), run),
+        )
+
+    def _refuse_rest(self, root: str) -> None:
+        open_ones = self.connection.execute(
+            "SELECT seq, id FROM command WHERE root = ? AND answer IS NULL", (root,)
+        ).fetchall()
+        self.connection.executemany(
+            "UPDATE command SET answer = ? WHERE seq = ?",
+            [(msgspec.json.encode(Answered(id=id, taken=False, why=ENDED)), seq) for seq, id in open_ones],
+        )
+
+    # -- shared budgets ----------------------------------------------------------------------------------------------
+
+    def define(self, budget: str, amounts: Mapping[str, float]) -> None:
+        check_name("the name of a shared budget", budget)
+        check_amounts(amounts)
+        self._write("DELETE FROM budget WHERE name = ?", (budget,))
+        self.connection.executemany(
+            "INSERT INTO budget (name, dimension, amount) VALUES (?, ?, ?)",
+            [(budget, "", 0.0), *((budget, name, amount) for name, amount in amounts.items())],
+        )
+
+    def grant(self, budget: str, amounts: Mapping[str, float]) -> dict[str, float]:
+        check_amounts(amounts)
+        left = self.left(budget)
+        given = {name: min(amount, max(left.get(name, 0.0), 0.0)) for name, amount in amounts.items()}
+        self._add(budget, given.items())
+        return given
+
+    def give_back(self, budget: str, amounts: Mapping[str, float]) -> None:
+        check_amounts(amounts)
+        self.left(budget)
+        self._add(budget, ((name, -amount) for name, amount in amounts.items()))
+
+    def left(self, budget: str) -> dict[str, float]:
+        held = dict(
+            self.connection.execute("SELECT dimension, amount FROM budget WHERE name = ?", (budget,)).fetchall()
+        )
+        if not held:
+            raise unknown_budget(budget)
+        granted = dict(
+            self.connection.execute(
+                "SELECT dimension, sum(amount) FROM slice WHERE budget = ? GROUP BY dimension", (budget,)
+            ).fetchall()
+        )
+        return {name: amount - granted.get(name, 0.0) for name, amount in held.items() if name}
+
+    def reclaim(self, worker: str, charged: Mapping[tuple[str, str], float]) -> None:
+        """Of what a worker was granted in earlier lives only what it has charged stays granted."""
+        self._write("DELETE FROM slice WHERE worker = ?", (worker,))
+        for (budget, dimension), amount in charged.items():
+            self._add(budget, [(dimension, amount)], worker)
+
+    def _add(self, budget: str, amounts: Iterable[tuple[str, float]], worker: str | None = None) -> None:
+        self.connection.executemany(
+            "INSERT INTO slice (worker, budget, dimension, amount) VALUES (?1, ?2, ?3, max(?4, 0))"
+            " ON CONFLICT DO UPDATE SET amount = max(amount + ?4, 0)",
+            [(self._holder if worker is None else worker, budget, name, amount) for name, amount in amounts],
+        )
+
+    def _write(self, statement: str, values: Sequence[object]) -> None:
+        self.connection.execute(statement, values)
+        self._wrote = True
+
+
+def command_of(body: bytes) -> AnyCommand:
+    command: AnyCommand = msgspec.json.decode(body, type=AnyCommand)
+    return command
+
+
+def _submitted(row: Sequence[object]) -> tuple[str, RunSpec, float]:
+    run, spec, submitted = row
+    assert isinstance(run, str)
+    assert isinstance(spec, bytes)
+    assert isinstance(submitted, float)
+    return run, msgspec.json.decode(spec, type=RunSpec), submitted

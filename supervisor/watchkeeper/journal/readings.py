@@ -1,0 +1,327 @@
+"""What is read from the files of a folder, within a thread of its own: status, lists, facts, commands, changes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..engine import Answered, AnyCommand, EngineError, Page, Query, RunSpec, RunStatus, UnknownRun
+from ..log import Gap
+from ..messages import Event
+from .checks import limit_of
+from .control import command_of
+from .database import There, connect_reader
+from .lines import unpacked
+from .schema import CONTROL, CONTROL_FILE, WORKER, WORKERS
+from .status import Standing
+
+BYTES = 1 << 20
+"""Bytes of facts that are read at once, as a rule."""
+
+_STATUS = (
+    "SELECT run.id, run.spec, run.submitted, standing.body, lease.attempt, lease.worker FROM run"
+    " JOIN standing ON standing.run = run.key JOIN lease ON lease.root = run.root"
+)
+
+_WAITING = "SELECT id, spec, submitted, standing, worker FROM submission WHERE placed = 0"
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """Some of the facts of a run, from where one had come to."""
+
+    found: tuple[Event | Gap, ...]
+    whole: bool
+    """There are no more, and will be none."""
+    early: bool = False
+    """The run is in no worker's file yet."""
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """What is otherwise than at the last look."""
+
+    runs: tuple[str, ...] = ()
+    """Those whose facts or lease are."""
+    trees: tuple[str, ...] = ()
+    """Those that something was sent to."""
+    control: bool = False
+    """What is submitted, claimed, sent or answered is, or a worker's file is new."""
+
+
+class Readings:
+    """Connections that only read; one to each worker's file that is there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._connection = connect_reader(folder / CONTROL_FILE, CONTROL)
+        self._there = There(folder / CONTROL_FILE)
+        self._workers: dict[str, tuple[sqlite3.Connection, tuple[int, int]]] = {}
+        self._versions: dict[str, int] = {}
+        self._changes: dict[str, int] = {}
+        self._commands = self._control.execute("SELECT coalesce(max(seq), 0) FROM command").fetchone()[0]
+
+    def close(self) -> None:
+        self._connection.close()
+        for connection, _ in self._workers.values():
+            connection.close()
+
+    @property
+    def _control(self) -> sqlite3.Connection:
+        self._there.check()
+        return self._connection
+
+    # -- status ------------------------------------------------------------------------------------------------------
+
+    def status(self, run: str) -> RunStatus:
+        for row in self._control.execute(
+            "SELECT id, spec, submitted, standing, worker FROM submission WHERE id = ?", (run,)
+        ):
+            found = self._in_file(row[4], run) if row[4] is not None else None
+            return found or _waiting(row)
+        for name in self.names():
+            found = self._in_file(name, run)
+            if found is not None:
+                return found
+        raise UnknownRun(f"there is no run {run[:100]!r}")
+
+    def page(self, query: Query) -> Page:
+        most = limit_of(query)
+        last = self.status(query.before) if query.before else None
+        found: dict[str, RunStatus] = {}
+        if not query.parent and not query.worker:
+            found.update((one.run, one) for one in self._waiting(query, last, most + 1))
+        for name in self.names():
+            found.update((one.run, one) for one in self._written(name, query, last, most + 1))
+        newest = sorted(found.values(), key=lambda one: (one.submitted, one.run), reverse=True)
+        return Page(tuple(newest[:most]), len(newest) > most)
+
+    def children(self, worker: str, root: str) -> list[RunStatus]:
+        connection = self._open(worker)
+        if connection is None:
+            return []
+        rows = connection.execute(
+            _STATUS + " WHERE run.root = (SELECT key FROM run WHERE id = ?) AND run.id <> ? ORDER BY run.key",  # noqa: S608
+            (root, root),
+        )
+        return [_status(row) for row in rows]
+
+    def names(self) -> list[str]:
+        """The workers that have a file."""
+        return sorted(path.stem for path in (self._folder / WORKERS).glob("*.db"))
+
+    def _in_file(self, worker: str, run: str) -> RunStatus | None:
+        connection = self._open(worker)
+        if connection is None:
+            return None
+        row = connection.execute(f"{_STATUS} WHERE run.id = ?", (run,)).fetchone()
+        return None if row is None else _status(row)
+
+    def _waiting(self, query: Query, last: RunStatus | None, most: int) -> Iterable[RunStatus]:
+        where, values = _filters(query, last, "submission.")
+        if query.states:
+            over = {"queued": "0", "ended": "1"}
+            where.append(f"over IN ({','.join(over[state] for state in query.states if state in over)})")
+        rows = self._control.execute(
+            " AND ".join([_WAITING, *where]) + " ORDER BY submitted DESC, id DESC LIMIT ?",
+            (*values, most),
+        )
+        return [_waiting(row) for row in rows]
+
+    def _written(self, name: str, query: Query, last: RunStatus | None, most: int) -> Iterable[RunStatus]:
+        connection = self._open(name)
+        if connection is None:
+            return ()
+        where, values = _filters(query, last, "run.")
+        if query.parent != "":
+            where.append("run.parent = ?")
+            values.append(query.parent or "")
+        if query.worker:
+            where.append("lease.worker = ?")
+            values.append(query.worker)
+        if query.states:
+            where.append(f"standing.state IN ({','.join('?' * len(query.states))})")
+            values.extend(query.states)
+        rows = connection.execute(
+            " AND ".join([_STATUS + " WHERE 1", *where]) + " ORDER BY run.submitted DESC, run.id DESC LIMIT ?",
+            (*values, most),
+        )
+        return [_status(row) for row in rows]
+
+    # -- facts -------------------------------------------------------------------------------------------------------
+
+    def facts(self, run: str, after: int) -> Facts:
+        """The facts behind ``after``, about a megabyte of them. Raises :class:`.UnknownRun`."""
+        row = self._control.execute("SELECT worker, facts FROM submission WHERE id = ?", (run,)).fetchone()
+        if row is not None:
+            worker, lines = row
+            if lines is not None:
+                return Facts(tuple(unpacked(lines, bytes)[after:]), True)
+            found = self._facts_in(worker, run, after) if worker is not None else None
+            return found or Facts((), False, early=True)
+        for name in self.names():
+            found = self._facts_in(name, run, after)
+            if found is not None:
+                return found
+        raise UnknownRun(f"there is no run {run[:100]!r}")
+
+    def _facts_in(self, worker: str, run: str, after: int) -> Facts | None:
+        connection = self._open(worker)
+        if connection is None:
+            return None
+        row = connection.execute(
+            "SELECT run.key, standing.first, standing.state FROM run JOIN standing ON standing.run = run.key"
+            " WHERE run.id = ?",
+            (run,),
+        ).fetchone()
+        if row is None:
+            return None
+        key, first, state = row
+        found: list[Event | Gap] = []
+        if after + 1 < first:
+            found.append(Gap(after + 1, first - 1))
+            after = first - 1
+
+        def value(digest: bytes) -> bytes:
+            body: bytes = connection.execute("SELECT body FROM blob WHERE hash = ?", (digest,)).fetchone()[0]
+            return body
+
+        size = 0
+        for begins, body in connection.execute(
+            "SELECT first, body FROM chunk WHERE run = ? AND last > ? ORDER BY last", (key, after)
+        ):
+            events = unpacked(body, value)
+            found += events[max(after + 1 - begins, 0) :]
+            size += len(body)
+            if size > BYTES:
+                return Facts(tuple(found), False)
+        return Facts(tuple(found), state == "ended")
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+
+    def commands(self, root: str) -> list[AnyCommand]:
+        """What was sent to a tree and has no answer, oldest first."""
+        rows = self._control.execute("SELECT body FROM command WHERE root = ? AND answer IS NULL ORDER BY seq", (root,))
+        return [command_of(body) for (body,) in rows]
+
+    def answer(self, root: str, run: str, command: str) -> Answered | None:
+        """What became of a command; None: nothing yet. Raises :class:`.EngineError` if it was never sent."""
+        row = self._control.execute(
+            "SELECT run, answer FROM command WHERE root = ? AND id = ?", (root, command)
+        ).fetchone()
+        if row is None or row[0] != run:
+            raise EngineError(f"run {run} was sent no command {command[:100]!r}")
+        return None if row[1] is None else msgspec.json.decode(row[1], type=Answered)
+
+    def waits(self) -> bool:
+        """Somebody has submitted a run that nobody has claimed."""
+        row = self._control.execute("SELECT 1 FROM submission WHERE worker IS NULL AND over = 0 LIMIT 1").fetchone()
+        return row is not None
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def look(self) -> Changed:
+        """What others, and other threads, have written since the last look."""
+        runs: list[str] = []
+        control = self._is_new("", self._control)
+        for name in self.names():
+            is_open = name in self._workers
+            connection = self._open(name)
+            if connection is None:
+                continue
+            control = control or not is_open
+            if self._is_new(name, connection):
+                rows = connection.execute(
+                    "SELECT run.id, standing.change FROM standing JOIN run ON run.key = standing.run"
+                    " WHERE standing.change > ? ORDER BY standing.change",
+                    (self._changes[name],),
+                ).fetchall()
+                if rows:
+                    self._changes[name] = rows[-1][1]
+                runs += [run for run, _ in rows]
+        return Changed(tuple(dict.fromkeys(runs)), self._new_commands() if control else (), control)
+
+    def _new_commands(self) -> tuple[str, ...]:
+        rows = self._control.execute(
+            "SELECT root, seq FROM command WHERE seq > ? ORDER BY seq", (self._commands,)
+        ).fetchall()
+        if rows:
+            self._commands = rows[-1][1]
+        return tuple(dict.fromkeys(root for root, _ in rows))
+
+    def _is_new(self, name: str, connection: sqlite3.Connection) -> bool:
+        version = connection.execute("PRAGMA data_version").fetchone()[0]
+        before = self._versions.get(name)
+        self._versions[name] = version
+        return bool(before != version)
+
+    def _open(self, worker: str) -> sqlite3.Connection | None:
+        """The connection to a worker's file; None if there is no such file (any more), or nothing in it yet."""
+        path = self._folder / WORKERS / f"{worker}.db"
+        known = self._workers.get(worker)
+        try:
+            there = path.stat()
+        except FileNotFoundError:
+            there = None
+        if known is not None:
+            if there is not None and known[1] == (there.st_dev, there.st_ino):
+                return known[0]
+            known[0].close()
+            del self._workers[worker]
+            self._versions.pop(worker, None)
+            self._changes.pop(worker, None)
+        if there is None:
+            return None
+        connection = connect_reader(path, WORKER)
+        if not connection.execute("PRAGMA user_version").fetchone()[0]:
+            connection.close()
+            return None
+        self._workers[worker] = connection, (there.st_dev, there.st_ino)
+        self._changes[worker] = connection.execute("SELECT coalesce(max(change), 0) FROM standing").fetchone()[0]
+        return connection
+
+
+def _filters(query: Query, last: RunStatus | None, of: str) -> tuple[list[str], list[object]]:
+    where: list[str] = []
+    values: list[object] = []
+    if last is not None:
+        where.append(f"({of}submitted, {of}id) < (?, ?)")
+        values += [last.submitted, last.run]
+    if query.agent:
+        where.append(f"{of}agent = ?")
+        values.append(query.agent)
+    for key, value in query.labels.items():
+        # json_each rather than a path: a label's name may be any text.
+        where.append("EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = ? AND label.value = ?)")
+        values += [key, value]
+    return where, values
+
+
+def _waiting(row: Sequence[object]) -> RunStatus:
+    run, spec, submitted, standing, worker = row
+    assert isinstance(run, str)
+    stands = Standing(run=run, root=run) if standing is None else _decoded(standing)
+    return stands.status(_spec(spec), worker=str(worker or ""), submitted=_number(submitted))
+
+
+def _status(row: Sequence[object]) -> RunStatus:
+    _, spec, submitted, standing, attempt, worker = row
+    return _decoded(standing).status(
+        _spec(spec), attempt=int(_number(attempt)), worker=str(worker), submitted=_number(submitted)
+    )
+
+
+def _decoded(standing: object) -> Standing:
+    assert isinstance(standing, bytes)
+    return msgspec.json.decode(standing, type=Standing)
+
+
+def _spec(spec: object) -> RunSpec:
+    assert isinstance(spec, bytes)
+    return msgspec.json.decode(spec, type=RunSpec)
+
+
+def _number(value: object) -> float:
+    assert isinstance(value, int | float)
+    return float(value)

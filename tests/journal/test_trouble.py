@@ -1,0 +1,229 @@
+"""What can be wrong with files: an error names the file and the remedy, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import anyio
+import pytest
+
+from watchkeeper.engine import EngineError, Lease, Query
+from watchkeeper.journal import SqliteEngine, database
+from watchkeeper.journal.control import connect_control
+from watchkeeper.journal.lock import is_held
+from watchkeeper.testing.conformance.ground import SPEC, Facts, drained, taken
+
+pytestmark = pytest.mark.anyio
+
+
+async def begun(engine: SqliteEngine) -> tuple[Lease, Facts]:
+    await engine.submit(SPEC, run="one")
+    lease = await taken(engine)
+    facts = Facts("one")
+    await lease.append(facts.start())
+    return lease, facts
+
+
+def file_of(folder: Path) -> Path:
+    return folder / "workers" / "main.db"
+
+
+async def test_a_full_disk_is_said_and_what_was_asked_can_be_asked_again(tmp_path: Path) -> None:
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        lease, facts = await begun(engine)
+        desk = engine.files["main"].desk
+        before = await desk.ask(lambda book: book.connection.execute("PRAGMA page_count").fetchone()[0])
+        await desk.ask(lambda book: book.connection.execute(f"PRAGMA max_page_count={before}").fetchone())
+        batch = facts.turn(1, content="x" * 50_000)
+        for _ in range(2):
+            with pytest.raises(EngineError, match=r"main\.db cannot be used: .*the disk is full; make room"):
+                await lease.append(batch, {"team/calls": 1})
+        assert not lease.lost
+        assert (await engine.get("one")).n == 2
+        await desk.ask(lambda book: book.connection.execute("PRAGMA max_page_count=1000000").fetchone())
+        await lease.append(batch, {"team/calls": 1})
+        await lease.append([*batch, *facts.turn(2)])
+        assert await drained(lease) == facts.made
+        assert await desk.ask(lambda book: book.charged()) == {("team", "calls"): 1}
+
+
+async def test_one_append_too_many_takes_those_beside_it_along_and_all_can_be_made_again(tmp_path: Path) -> None:
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        for run in "ab":
+            await engine.submit(SPEC, run=run)
+        leases = aiter(engine.leases(lambda: 2))
+        first, second = await anext(leases), await anext(leases)
+        desk = engine.files["main"].desk
+        before = await desk.ask(lambda book: book.connection.execute("PRAGMA page_count").fetchone()[0])
+        await desk.ask(lambda book: book.connection.execute(f"PRAGMA max_page_count={before}").fetchone())
+        large, small = Facts(first.run).start(task="x" * 60_000), Facts(second.run).start()
+        failed = []
+
+        async def append(lease: Lease, batch: list[Any]) -> None:
+            try:
+                await lease.append(batch)
+            except EngineError:
+                failed.append(lease.run)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(append, first, large)
+            tasks.start_soon(append, second, small)
+        assert first.run in failed
+        await desk.ask(lambda book: book.connection.execute("PRAGMA max_page_count=1000000").fetchone())
+        await first.append(large)
+        await second.append(small)
+        assert await drained(first) == large
+        assert await drained(second) == small
+
+
+async def test_a_locked_file_is_waited_for_and_then_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY", 0.1)
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        lease, facts = await begun(engine)
+        other = sqlite3.connect(file_of(tmp_path), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        batch = facts.turn(1)
+        with pytest.raises(EngineError, match=r"main\.db .*locked"):
+            await lease.append(batch)
+        other.execute("ROLLBACK")
+        other.close()
+        await lease.append(batch)
+        assert await drained(lease) == facts.made
+
+
+async def test_a_file_that_is_deleted_under_us_takes_nothing_more(tmp_path: Path) -> None:
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        lease, facts = await begun(engine)
+        file_of(tmp_path).unlink()
+        with pytest.raises(EngineError, match=r"main\.db was deleted or replaced"):
+            await lease.append(facts.turn(1))
+        shutil.rmtree(tmp_path)
+        with pytest.raises(EngineError, match=r"control\.db was deleted or replaced"):
+            await engine.list(Query())
+        with pytest.raises(EngineError, match=r"control\.db was deleted or replaced"):
+            await engine.limits.define("team", {"calls": 1})
+
+
+async def test_without_its_lock_a_lease_is_lost(tmp_path: Path) -> None:
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        lease, facts = await begun(engine)
+        file_of(tmp_path).with_suffix(".lock").unlink()
+        assert lease.lost
+        with pytest.raises(EngineError, match=r"the lock of .*main\.db was deleted"):
+            await lease.append(facts.turn(1))
+
+
+async def test_a_worker_is_one_process_at_a_time(tmp_path: Path) -> None:
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        assert engine.alive("main")
+        assert not engine.alive("other")
+        with pytest.raises(EngineError, match=rf"main\.lock is held by another process \({os.getpid()}\)"):
+            async with SqliteEngine(tmp_path, worker="main"):
+                pass
+        async with SqliteEngine(tmp_path, worker="other") as second:
+            with pytest.raises(EngineError, match="is held by another process"):
+                await second.adopt("main")
+    assert not is_held(file_of(tmp_path).with_suffix(".lock"))
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"This is no database. " * 1000)
+
+
+def foreign(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE recipes (name)")
+    connection.close()
+
+
+def newer(path: Path) -> None:
+    connect_control(path.parent).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (garbage, "file is not a database.*move the file away"),
+        (foreign, "is a file of another program"),
+        (newer, "was written by a newer watchkeeper .*version 99"),
+        (a_folder, "Is a directory"),
+    ],
+)
+async def test_a_file_that_is_not_ours_is_left_alone(make: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    path = tmp_path / "control.db"
+    make(path)
+    before = path.read_bytes() if path.is_file() else b""
+    with pytest.raises(EngineError, match=rf"control\.db .*{said}"):
+        async with SqliteEngine(tmp_path):
+            pass
+    assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        await begun(engine)
+    path = file_of(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    with pytest.raises(EngineError, match=r"main\.db cannot be used: .*it is damaged; move it away"):
+        async with SqliteEngine(tmp_path, worker="main"):
+            pass
+    assert not is_held(path.with_suffix(".lock"))
+
+
+async def test_a_folder_that_cannot_be_is_named() -> None:
+    with pytest.raises(EngineError, match=r"/proc/watchkeeper.* cannot be used: .*this user may write there"):
+        async with SqliteEngine("/proc/watchkeeper"):
+            pass
+
+
+@pytest.fixture
+def closed_folder() -> Iterator[Path]:
+    """A folder of somebody else's, into which this user may look and not write."""
+    folder = Path(mkdtemp(prefix="watchkeeper-"))
+    folder.chmod(0o555)
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield folder
+    finally:
+        if root:
+            os.seteuid(0)
+        folder.chmod(0o700)
+        shutil.rmtree(folder)
+
+
+async def test_a_folder_that_is_closed_to_us_is_named(closed_folder: Path) -> None:
+    for worker in (None, "main"):
+        with pytest.raises(EngineError, match=r"control\.db cannot be used: Permission denied; check that this user"):
+            async with SqliteEngine(closed_folder, worker=worker):
+                pass
+
+
+async def test_what_is_not_executed_here_is_said(tmp_path: Path) -> None:
+    async with SqliteEngine(tmp_path) as engine:
+        with pytest.raises(EngineError, match="gives no leases; name one"):
+            await anext(aiter(engine.leases(lambda: 1)))
+        with pytest.raises(EngineError, match="adopts no runs"):
+            await engine.adopt("main")
+        with pytest.raises(EngineError, match="is open already"):
+            await engine.__aenter__()
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        with pytest.raises(EngineError, match="this engine is the worker 'main', not 'other'"):
+            engine.leases(lambda: 1, worker="other")
+    with pytest.raises(EngineError, match="no spaces and no slashes"):
+        SqliteEngine(tmp_path, worker="../main")

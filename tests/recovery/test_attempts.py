@@ -1,0 +1,595 @@
+"""A supervisor as the worker of an engine: leases, commands, and the ways in which an attempt comes to its end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from cuts import RUN, World, check, first, handle, perform, recovered, seed, uncut
+from test_cuts import ASKING, WORK, hands, root, script
+
+from support import BARE, of
+from watchkeeper import Agent, ConfigurationError, Event, Limits, Run, Supervisor, tool, writes
+from watchkeeper.engine import (
+    AddBudget,
+    Answered,
+    Approve,
+    Cancel,
+    Deny,
+    EngineError,
+    HandOver,
+    Lease,
+    Pause,
+    Resume,
+    RunSpec,
+    Steer,
+)
+from watchkeeper.journal import MemoryEngine
+from watchkeeper.messages import (
+    ApprovalRequested,
+    ApprovalResolved,
+    CallEnded,
+    CallStarted,
+    CancelRequested,
+    ChildEnded,
+    LimitsRaised,
+    ModelReplied,
+    ModelRequested,
+    Paused,
+    Recovered,
+    Resumed,
+    RunEnded,
+    Suspended,
+    UserMessage,
+)
+from watchkeeper.testing import VirtualSeams, call, say
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+@asynccontextmanager
+async def working(engine: MemoryEngine, agent: Agent, *, seeded: int = 1, **settings: Any) -> AsyncIterator[Supervisor]:
+    seams = VirtualSeams(seed=seeded)
+    settings = {"agents": {agent.name: agent}, "plugged": False, "keep": 100_000, **settings}
+    async with engine, Supervisor(engine=engine, seams=seams, **settings) as boss:
+        yield boss
+
+
+def memory() -> MemoryEngine:
+    return MemoryEngine(seams=VirtualSeams())
+
+
+class Slow:
+    """An agent with one call that takes as long as it is told to."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.began = 0
+        self.ended = 0
+        self.going = anyio.Event()
+
+        @tool(effect=writes("desk"), idempotent=True, timeout=None)
+        async def work(what: str) -> str:
+            """Work."""
+            self.began += 1
+            await self.going.wait()
+            self.ended += 1
+            return "worked"
+
+        self.world = World()
+        steps = script(call(("work", {"what": "a"})), say("Done."))
+        self.agent = Agent(self.world.model(steps), [work], **{"profile": BARE, **settings})
+
+    async def begun(self, times: int = 1) -> None:
+        while self.began < times:
+            await anyio.sleep(0.01)
+
+
+async def kept(engine: MemoryEngine, run: str = RUN) -> list[Event]:
+    return [event async for event in engine.watch(run) if isinstance(event, Event)]
+
+
+async def until(engine: MemoryEngine, kind: type[Event], run: str = RUN) -> Event:
+    async for event in engine.watch(run):
+        if isinstance(event, kind):
+            return event
+    raise AssertionError(f"the run ended without {kind.__name__}")
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+async def test_commands_are_obeyed_and_answered() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await slow.begun()
+        pause = await engine.send(RUN, Pause(reason="think", seconds=50))
+        assert (await engine.answered(RUN, pause)).taken
+        assert run.is_paused
+        raised = await engine.send(RUN, AddBudget(amounts={"turns": 5, "seconds": 100}, by="me"))
+        assert (await engine.answered(RUN, raised)).taken
+        bad = await engine.send(RUN, AddBudget(amounts={"money": 1}))
+        assert "no limit of money" in (await engine.answered(RUN, bad)).why
+        said = await engine.send(RUN, Steer(text="Be quick."))
+        resume = await engine.send(RUN, Resume())
+        assert (await engine.answered(RUN, resume)).taken
+        nothing = await engine.send(RUN, Approve(approval="a9", arguments_hash="x"))
+        assert "no call of run r1 waits" in (await engine.answered(RUN, nothing)).why
+        slow.going.set()
+        assert await engine.answered(RUN, said) == Answered(id=said, taken=True)
+        await run.wait()
+        facts = await kept(engine)
+        assert [event.text for event in of(facts, UserMessage)] == ["Do it.", "Be quick."]
+        assert of(facts, LimitsRaised)[0].amounts == {"turns": 5, "seconds": 100}
+        assert run.limits()["turns"] == 25
+        assert run.limits()["seconds"] == 1900
+
+
+async def test_a_cancel_reaches_a_run_and_its_answer_says_so() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        await slow.begun()
+        sent = await engine.send(RUN, Cancel(reason="enough"))
+        assert (await engine.answered(RUN, sent)).taken
+        facts = await kept(engine)
+        outcome = of(facts, RunEnded)[0].outcome
+        assert (outcome.status, outcome.reason) == ("cancelled", "enough")
+        assert [event.result.kind for event in of(facts, CallEnded)] == ["cancelled"]
+
+
+async def test_what_nobody_reads_any_more_is_refused() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        await slow.begun()
+        said = await engine.send(RUN, Steer(text="Be quick."))
+        over = await engine.send(RUN, HandOver(mode="now"))
+        assert (await engine.answered(RUN, over)).taken
+        answer = await engine.answered(RUN, said)
+        assert not answer.taken
+        assert of(await kept(engine), RunEnded)[0].outcome.status == "handed_over"
+
+
+async def test_a_run_that_is_raised_goes_on_beyond_its_turns() -> None:
+    engine = memory()
+    looks = [call(("look", {"place": f"p{n}"})) for n in range(3)]
+    agent = Agent(World().model(script(*looks, say("Done."))), hands(World()), profile=BARE, limits=Limits(max_turns=2))
+    raised = False
+
+    async def person(run: Run) -> None:
+        nonlocal raised
+        while True:
+            if run.log.turn == 3 and not raised:
+                raised = True
+                run.add_budget({"turns": 2})
+            await run.changed()
+
+    async with engine:
+        await engine.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+
+    @tool(effect="reads")
+    async def look(place: str) -> str:
+        """Look."""
+        from watchkeeper import current_call
+
+        if place == "p1":
+            current_call().run.add_budget({"turns": 2})
+        return f"seen {place}"
+
+    agent = Agent(agent.model, [look], profile=BARE, limits=Limits(max_turns=2))
+    outcome = await perform(engine, agent, person)
+    assert (outcome.status, outcome.forced, outcome.turns) == ("completed", False, 4)
+
+
+# -- approvals ---------------------------------------------------------------------------------------------------------
+
+
+async def waiting() -> tuple[list[Event], RunSpec]:
+    """The facts of a run whose only calls wait for a yes."""
+    facts: list[Event] = []
+
+    async def watch(run: Run) -> None:
+        async for event in run.events():
+            facts.append(event)  # type: ignore[arg-type]
+            if len(of(facts, ApprovalRequested)) == 2 and len(of(facts, CallEnded)) == 1:
+                run.cancel()
+                return
+
+    _, _, spec = await uncut(ASKING, watch)
+    return facts, spec
+
+
+async def test_an_approval_survives_a_restart_under_its_old_id() -> None:  # APPR-01
+    facts, spec = await waiting()
+    asked = of(facts, ApprovalRequested)[0]
+    world = World()
+    engine = await seed(facts, spec)
+    async with working(engine, ASKING(world), seeded=2) as boss:
+        run = await handle(boss)
+        while not run.approvals:
+            await run.changed()
+        approval = run.approvals[0]
+        assert (approval.id, approval.arguments_hash) == (asked.approval, asked.arguments_hash)
+        assert (await engine.get(RUN)).approvals == 2
+        sent = await engine.send(RUN, Approve(approval=asked.approval, arguments_hash=asked.arguments_hash, by="me"))
+        assert (await engine.answered(RUN, sent)).taken
+        other = of(facts, ApprovalRequested)[1]
+        await engine.send(RUN, Deny(approval=other.approval, reason="not that one"))
+        while not run.approvals or run.approvals[0].id == other.approval:
+            await run.changed()
+        last = run.approvals[0]
+        run.approve(last.id, last.arguments_hash)
+        outcome = await run.wait()
+        after = await kept(engine)
+        check(after, outcome, world)
+        assert world.done.count(("close", "a")) == 1
+        assert ("close", "b") not in world.done
+        assert [event.approval for event in of(after, ApprovalRequested)][:2] == [asked.approval, other.approval]
+
+
+async def test_a_disconnect_is_neither_yes_nor_no_and_the_deadline_stands() -> None:  # APPR-02
+    facts, spec = await waiting()
+    asked = of(facts, ApprovalRequested)[0]
+    world = World()
+    engine = await seed(facts, spec)
+    async with working(engine, ASKING(world), seeded=2) as boss:
+        run = await handle(boss)
+        while not run.approvals:
+            await run.changed()
+        left = run.approvals[0].seconds
+        assert left == pytest.approx(asked.seconds - (facts[-1].t - asked.t), abs=0.01)
+        with anyio.move_on_after(left - 1):
+            await run.wait()
+        assert len(run.approvals) == 2
+        resolved = await until(engine, ApprovalResolved)
+        assert isinstance(resolved, ApprovalResolved)
+        assert (resolved.how, resolved.approval) == ("timed_out", asked.approval)
+        run.cancel()
+        await run.wait()
+    assert ("close", "a") not in world.done
+
+
+async def test_an_answer_that_was_lost_is_given_again() -> None:
+    facts, spec = await waiting()
+    asked = of(facts, ApprovalRequested)[0]
+    yes = ApprovalResolved(
+        n=len(facts) + 1, run=RUN, at=facts[-1].at, t=facts[-1].t, turn=1, slot=asked.slot, user_turn=1,
+        approval=asked.approval, call_id=asked.call_id, tool=asked.tool, how="once", by="me",
+    )  # fmt: skip
+    engine = await seed([*facts, yes], spec)
+    world = World()
+    async with working(engine, ASKING(world), seeded=2) as boss:
+        await handle(boss)
+        again = await engine.send(RUN, Approve(approval=asked.approval, arguments_hash=asked.arguments_hash))
+        assert (await engine.answered(RUN, again)).taken
+        otherwise = await engine.send(RUN, Deny(approval=asked.approval))
+        assert not (await engine.answered(RUN, otherwise)).taken
+        while ("close", "a") not in world.done:
+            await anyio.sleep(0.01)
+        await engine.cancel(RUN)
+    assert world.done.count(("close", "a")) == 1
+
+
+async def test_a_word_that_was_read_is_not_said_twice() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        await slow.begun()
+        said = await engine.send(RUN, Steer(text="Be quick.", id="c1"))
+        slow.going.set()
+        assert (await engine.answered(RUN, said)).taken
+        facts = await kept(engine)
+    place = next(place for place, event in enumerate(facts, 1) if getattr(event, "command", "") == "c1")
+    engine = await seed(facts[:place], RunSpec(agent="agent", task="Do it."))
+    async with engine:
+        await engine.send(RUN, Steer(text="Be quick.", id="c1"))
+    again = Slow()
+    again.going.set()
+    async with working(engine, again.agent, seeded=2):
+        assert (await engine.answered(RUN, "c1")).taken
+        after = await kept(engine)
+    assert [event.text for event in of(after, UserMessage)] == ["Do it.", "Be quick."]
+
+
+# -- the end of an attempt ---------------------------------------------------------------------------------------------
+
+
+async def test_leaving_suspends_after_the_turn_and_the_next_one_goes_on() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent, drain=100) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await slow.begun()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(boss.drain, 50)
+            await anyio.sleep(1)
+            slow.going.set()
+        outcome = await run.wait()
+        assert (outcome.status, outcome.reason) == ("cancelled", "suspended")
+    again = Slow()
+    async with working(engine, again.agent, seeded=2):
+        facts = await kept(engine)
+    check(facts, of(facts, RunEnded)[0].outcome, again.world)
+    assert (slow.ended, again.began) == (1, 0)
+    assert len(of(facts, Suspended)) == len(of(facts, Recovered)) == 1
+    assert of(facts, CallEnded)[0].result.kind == "finished"
+
+
+async def test_what_does_not_end_in_time_is_broken_off_and_run_again() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        await slow.begun()
+        await boss.drain(3)
+    again = Slow()
+    again.going.set()
+    async with working(engine, again.agent, seeded=2):
+        facts = await kept(engine)
+    check(facts, of(facts, RunEnded)[0].outcome, again.world)
+    assert [event.result.kind for event in of(facts, CallEnded)] == ["finished"]
+    assert (slow.ended, again.ended) == (0, 1)
+
+
+async def test_a_fenced_attempt_touches_nothing_more() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await slow.begun()
+        n = (await engine.get(RUN)).n
+        assert run.lease is not None
+        run.lease.die()  # type: ignore[attr-defined]
+        slow.going.set()
+        outcome = await run.wait()
+        assert (outcome.status, outcome.reason) == ("failed", "fenced")
+        asked = slow.world.models[0].asked
+        assert (asked, slow.began) == (1, 1)
+        facts = await kept(engine)  # the same supervisor has taken it again
+        assert len(of(facts, RunEnded)) == 1
+        assert facts[n].n == n + 1
+        assert isinstance(facts[n], Recovered)
+
+
+class Full(MemoryEngine):
+    """A disk that is full for a while."""
+
+    def __init__(self, at: type[Event], failures: float) -> None:
+        super().__init__(seams=VirtualSeams())
+        self.at = at
+        self.failures = failures
+
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+            append = lease.append
+
+            async def full(
+                events: Sequence[Event],
+                charges: Mapping[str, float] | None = None,
+                append: Callable[..., Awaitable[None]] = append,
+            ) -> None:
+                if self.failures > 0 and any(isinstance(event, self.at) for event in events):
+                    self.failures -= 1
+                    raise EngineError("the disk is full")
+                await append(events, charges)
+
+            lease.append = full  # type: ignore[method-assign]
+            yield lease
+
+
+async def test_a_full_disk_pauses_the_run_and_loses_nothing() -> None:
+    world, engine = World(), Full(CallStarted, 4)
+    async with working(engine, WORK(world)) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        outcome = await (await handle(boss)).wait()
+        facts = await kept(engine)
+    check(facts, outcome, world)
+    assert outcome.answer == "Done."
+    assert of(facts, Paused)[0].reason == "journal: the disk is full"
+    assert len(of(facts, Resumed)) == 1
+    assert world.done.count(("put", "c")) == 2
+
+
+async def test_no_writer_starts_while_the_disk_is_full() -> None:
+    slow, engine = Slow(), Full(CallStarted, float("inf"))
+    async with working(engine, slow.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        while not run.is_paused:
+            await run.changed()
+        await anyio.sleep(100)
+        assert slow.began == 0
+        engine.failures = 0
+        await slow.begun()
+        slow.going.set()
+        assert (await run.wait()).status == "completed"
+
+
+async def test_an_end_that_cannot_be_written_holds_nobody_up_for_ever() -> None:
+    world, engine = World(), Full(RunEnded, float("inf"))
+    async with working(engine, WORK(world)) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        assert (await run.wait()).answer == "Done."
+        engine.failures = 0
+    async with engine:
+        assert (await engine.get(RUN)).state != "ended"
+    async with working(engine, WORK(world), seeded=2):
+        assert of(await kept(engine), RunEnded)[0].outcome.answer == "Done."
+
+
+# -- who may execute it ------------------------------------------------------------------------------------------------
+
+
+def other(**settings: Any) -> Agent:
+    return Agent(
+        World().model(lambda request, asked: say("Done.")), [], instructions="Otherwise.", profile=BARE, **settings
+    )
+
+
+async def test_another_version_of_the_code_is_refused_and_the_run_stays() -> None:
+    facts, _, spec = await uncut(WORK)
+    engine = await seed(facts[:12], spec)
+    async with working(engine, other(), seeded=2) as boss:
+        assert boss.worker is not None
+        while RUN not in boss.worker.refused:
+            await anyio.sleep(0.01)
+        assert "not those that the run was begun with" in boss.worker.refused[RUN]
+        said = await engine.send(RUN, Steer(text="Go on."))
+        assert "not those" in (await engine.answered(RUN, said)).why
+        assert boss.worker.capacity() == 1000
+    async with engine:
+        assert (await engine.get(RUN)).n == 12
+    async with working(engine, WORK(World()), seeded=2):
+        assert of(await kept(engine), RunEnded)[0].outcome.answer == "Done."
+
+
+async def test_any_code_lets_it_go_on() -> None:
+    facts, _, spec = await uncut(WORK)
+    async with working(await seed(facts[:12], spec), other(), seeded=2, any_code=True) as boss:
+        outcome = await (await handle(boss)).wait()
+    assert outcome.status == "completed"
+
+
+async def test_a_run_of_an_unknown_agent_can_be_cancelled() -> None:
+    engine = memory()
+    async with working(engine, other()) as boss:
+        await boss.submit(RunSpec(agent="nobody", task="Do it."), run=RUN)
+        assert boss.worker is not None
+        while RUN not in boss.worker.refused:
+            await anyio.sleep(0.01)
+        assert "there is no agent 'nobody'" in boss.worker.refused[RUN]
+        await engine.cancel(RUN, "never mind")
+        assert of(await kept(engine), RunEnded)[0].outcome.reason == "never mind"
+
+
+async def test_limits_of_a_spec_hold_and_wrong_ones_are_refused() -> None:
+    engine = memory()
+    async with working(engine, WORK(World())) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it.", limits={"max_turns": 7}), run=RUN)
+        run = await handle(boss)
+        assert run.limits()["turns"] == 7
+        await boss.submit(RunSpec(agent="agent", task="Do it.", limits={"max_turn": 7}), run="r2")
+        assert boss.worker is not None
+        while "r2" not in boss.worker.refused:
+            await anyio.sleep(0.01)
+        assert "no limits named max_turn" in boss.worker.refused["r2"]
+
+
+async def test_agents_need_an_engine() -> None:
+    with pytest.raises(ConfigurationError, match="engine"):
+        Supervisor(agents={"one": other()})
+    async with Supervisor(plugged=False, monitor=False) as boss:
+        with pytest.raises(ConfigurationError, match="nowhere"):
+            await boss.submit(RunSpec(agent="one", task="Do it."))
+
+
+async def test_three_attempts_that_die_without_a_record_hand_the_run_over() -> None:
+    facts, _, spec = await uncut(WORK)
+    place = next(place for place, event in enumerate(facts, 1) if isinstance(event, CallStarted))
+    engine = await seed(facts[:place], spec)
+    for attempt in range(2, 5):  # each begins a call, and dies in it
+        slow = [*(await _kept(engine)), *()]
+        async with engine:
+            lease = await first(engine)
+            last = slow[-1]
+            more = Recovered(n=last.n + 1, run=RUN, at=last.at, t=last.t, turn=1, user_turn=1, attempt=attempt)
+            await lease.append([more])
+    world = World()
+    async with working(engine, WORK(world), seeded=2):
+        after = await kept(engine)
+    outcome = of(after, RunEnded)[0].outcome
+    assert (outcome.status, outcome.reason) == ("handed_over", "crashing")
+    assert not world.done
+    assert not world.models[0].asked
+    check(after, outcome, world)
+
+
+async def _kept(engine: MemoryEngine) -> list[Event]:
+    async with engine:
+        return [event async for event in (await first(engine)).facts()]
+
+
+async def test_a_run_that_only_waits_for_a_person_is_no_suspect() -> None:
+    facts, spec = await waiting()
+    engine = await seed(facts, spec)
+    for _ in range(5):
+        async with engine:
+            await first(engine)
+    async with working(engine, ASKING(World()), seeded=2) as boss:
+        run = await handle(boss)
+        while not run.approvals:
+            await run.changed()
+        await engine.cancel(RUN)
+
+
+# -- a tree ------------------------------------------------------------------------------------------------------------
+
+
+async def test_the_sub_agents_of_a_dead_attempt_get_their_end() -> None:
+    from test_cuts import delegating
+
+    whole, _, spec = await uncut(delegating)
+    child = next(event.run for event in whole if event.run != RUN)
+    place = next(place for place, event in enumerate(whole, 1) if event.run == child and isinstance(event, CallStarted))
+    async with recovered(delegating, whole[:place], spec) as (world, facts, outcome):
+        ended = of(facts, ChildEnded)
+        assert [event.reason for event in ended] == ["orphaned", "answer"]
+        assert ended[0].child == child
+        assert ended[0].spent["turns"] == 1
+        replies = len(of(whole[:place], ModelReplied)) + sum(model.asked for model in world.models)
+        assert outcome.spent["tokens"] == replies * 20
+        check(root(facts), outcome, world)
+
+
+async def test_a_started_run_that_is_cancelled_before_its_lease_is_executed_by_nobody() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent, max_runs=1, drain=0) as boss:
+        await boss.start(slow.agent, "Do it.")
+        await slow.begun()
+        second = await boss.start(slow.agent, "Do it.")
+        second.cancel("never mind")
+        assert (await second.wait()).reason == "never mind"
+        slow.going.set()
+        status = await engine.get(second.id)
+        while status.state != "ended":
+            await anyio.sleep(0.01)
+            status = await engine.get(second.id)
+        assert slow.began == 1
+
+
+async def test_a_paused_run_is_paused_after_a_restart_and_its_deadline_stands() -> None:
+    world, engine = World(), memory()
+    async with working(engine, WORK(world), drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        run.pause("to think", seconds=100)
+        while run.state != "paused":
+            await run.changed()
+        await anyio.sleep(40)
+    async with working(engine, WORK(world), seeded=2) as boss:
+        run = await handle(boss)
+        while run.state != "paused":
+            await run.changed()
+        began = run.seams.clock()
+        outcome = await run.wait()
+        assert (outcome.status, outcome.reason) == ("stopped", "pause_expired")
+        assert run.seams.clock() - began == pytest.approx(60, abs=1)
+
+
+async def test_a_cancel_that_was_asked_for_is_carried_out_after_a_restart() -> None:
+    facts, _, spec = await uncut(WORK)
+    place = next(place for place, event in enumerate(facts, 1) if isinstance(event, CallStarted))
+    last = facts[place - 1]
+    asked = CancelRequested(
+        n=place + 1, run=RUN, at=last.at, t=last.t, turn=1, user_turn=1, mode="now", reason="enough"
+    )
+    async with recovered(WORK, [*facts[:place], asked], spec) as (world, after, outcome):
+        check(after, outcome, world)
+        assert (outcome.status, outcome.reason) == ("cancelled", "enough")
+        assert not world.done
+        assert not of(after[place + 1 :], ModelRequested)
