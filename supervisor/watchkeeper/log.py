@@ -120,9 +120,9 @@ class Reader:
         if self.log._barriers:
             self.log._check_barriers()
 
-    def skip(self) -> None:
-        """Pass over what is there: it has been dealt with before."""
-        self.taken = self.log.n
+    def skip(self, n: int) -> None:
+        """Pass over the facts up to ``n``: they have been dealt with before."""
+        self.taken = max(self.taken, n)
         self.done()
 
     def close(self) -> None:
@@ -224,8 +224,8 @@ class Log:
         self._at = self.seams.wall()
 
     def restore(self, facts: Iterable[Event], also: Callable[[Event], None]) -> None:
-        """Begin with the facts of an earlier attempt at the run: numbers, turns and clock go on behind the last one, and
-        the folds see each of them, ``also`` before the others. The time between the attempts is no time of the run.
+        """Begin with the facts of an earlier attempt at the run: numbers, turns and clock go on behind the last one,
+        and the folds see each of them, ``also`` before the others. The time between the attempts is no time of the run.
         Raises ``ValueError`` if a number is missing."""
         at = 0.0
         for event in facts:

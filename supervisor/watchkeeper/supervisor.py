@@ -509,7 +509,7 @@ class Supervisor:
         turns = recall(run, earlier.facts, earlier.past, guards) if earlier is not None else None
         known = earlier.past.n if earlier is not None else 0
         if run.observed is not None:
-            run.observed.skip()
+            run.observed.skip(known)
         run.reader = log.reader("watchdog", after=known, must=True, lazy=True, look=partial(self._catch_up, run))
         if lease is not None:
             self._keep_journal(run, lease, known, tasks)
