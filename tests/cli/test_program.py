@@ -18,7 +18,7 @@ SLOW = ("anyio", "trio", "asyncio", "openai", "httpx2", "structlog", "msgspec", 
 def test_help_names_the_verbs_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
-    for word in ("run", "demo", "replay", "stats", "case", "0 completed", "3 stopped", "6 handed over"):
+    for word in ("run", "ps", "cancel", "demo", "replay", "0 completed", "3 stopped", "6 handed over", "69 no service"):
         assert word in shown
 
 
@@ -68,6 +68,19 @@ def test_help_loads_no_verb_and_nothing_slow() -> None:
     assert {name for name in loaded if name.startswith("watchkeeper")} <= {
         *("watchkeeper", "watchkeeper.cli", "watchkeeper.cli.app", "watchkeeper.cli.exits"),
     }
+
+
+def test_ps_loads_no_more_than_it_needs() -> None:
+    """No agent, no guard, no server and no table: that is what makes it answer at once."""
+    code = (
+        "import json, sys; from watchkeeper.cli import main; main(['ps'])\n"
+        "print('\\0' + json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    loaded = set(json.loads(done.stdout.rpartition("\0")[2]))
+    assert loaded.isdisjoint({"trio", "openai", "httpx2", "structlog", "rich", "litestar", "uvicorn", "sqlite3"})
+    ours = {name.split(".")[1] for name in loaded if name.startswith("watchkeeper.")}
+    assert ours <= {"cli", "engine", "errors", "messages", "service", "states"}
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -126,7 +126,8 @@ def told(one: Listed, now: float) -> Iterator[Line]:
     if spends:
         yield line("budget", "head")
     for name, spent, limit in spends:
-        yield Line(((f"{INDENT}{name:<16}", "dim"), (f"{spent}{f' of {limit}' if limit else ''}", "plain")))
+        amount = f"{spent} of {limit}" if spent and limit else spent or f"at most {limit}"
+        yield Line(((f"{INDENT}{name:<16}", "dim"), (amount, "plain")))
     if status.approvals and not one.ended:
         yield line(f"{count(status.approvals, 'call')} to be approved: watchkeeper approvals ls", "warn")
     if one.died:

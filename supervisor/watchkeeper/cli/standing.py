@@ -29,6 +29,7 @@ STYLES: dict[str, Style] = {
     "pausing": "warn",
     "paused": "warn",
 }
+TIMES = ("seconds", "working_seconds")
 STALE = 120.0
 """Seconds without progress from which on they are marked."""
 UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
@@ -118,8 +119,10 @@ def money(status: RunStatus) -> str:
 
 
 def budget(spent: Mapping[str, float], limits: Mapping[str, float | None]) -> Iterator[tuple[str, str, str]]:
-    """Each dimension in which something is spent or limited: its name, what is spent, the limit."""
+    """Each dimension in which something is spent or limited: its name, what is spent, the limit. Time is a limit alone:
+    what went by of it stands elsewhere."""
     for name in dict.fromkeys([*limits, *spent]):
         amount, limit = spent.get(name, 0.0), limits.get(name)
         if amount or limit is not None:
-            yield one_line(name, 40), f"{amount:,.10g}", f"{limit:,.10g}" if limit is not None else ""
+            spent_of = "" if name in TIMES and not amount else f"{amount:,.10g}"
+            yield one_line(name, 40), spent_of, f"{limit:,.10g}" if limit is not None else ""
