@@ -225,8 +225,8 @@ class Log:
 
     def restore(self, facts: Iterable[Event], also: Callable[[Event], None]) -> None:
         """Begin with the facts of an earlier attempt at the run: numbers, turns and clock go on behind the last one,
-        and the folds see each of them, ``also`` before the others. The time between the attempts is no time of the run.
-        Raises ``ValueError`` if a number is missing."""
+        and the folds see each of them, ``also`` before the others. The time between the attempts is no time of the
+        run. Raises ``ValueError`` if a number is missing."""
         at = 0.0
         for event in facts:
             if event.n != self.n + 1:
