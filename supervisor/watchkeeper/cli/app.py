@@ -85,21 +85,6 @@ GROUPS = (
         ),
     ),
     (
-        "config",
-        OTHERS,
-        "Look at the configuration of service and agents.",
-        (
-            (
-                "check",
-                "config",
-                "",
-                "Look whether it can be taken, and its agents can be made.",
-                OF_CONFIG,
-            ),
-            ("show", "config", "", "Show every setting as it counts.", OF_CONFIG),
-        ),
-    ),
-    (
         "approvals",
         RUNS,
         "The calls, of all runs, that wait for a yes or a no.",
