@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,14 @@ def anyio_backend(request: pytest.FixtureRequest) -> Any:
     if request.node.get_closest_marker("virtual_time"):
         return backend(request.param)
     return request.param
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs of the tests are no runs of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WATCHKEEPER_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -23,8 +23,11 @@ import pytest
 import watchkeeper
 from cli.serving import served
 from watchkeeper import Agent, Supervisor, messages, tool
+from watchkeeper.cli import app as cli
 from watchkeeper.cli.app import application
+from watchkeeper.cli.exits import MEANINGS
 from watchkeeper.cli.policy import policy_of
+from watchkeeper.configuration import load
 from watchkeeper.plugins import ANSWER_GUARDS, CALL_GUARDS
 from watchkeeper.testing import BACKENDS, CallTools, Say, ScriptedModel, call, say
 
@@ -77,7 +80,9 @@ def is_program(example: Example) -> bool:
     return "anyio.run(" in example.text
 
 
-COMMANDS = ("run", "record", "demo", "replay", "stats", "bench", "case")
+COMMANDS = tuple((name,) for name, *_ in cli.COMMANDS) + tuple(
+    (group, name) for group, _, _, commands in cli.GROUPS for name, *_ in commands
+)
 
 
 # What a page leaves to its reader: the names that its examples take for granted.
@@ -169,9 +174,18 @@ def test_programs_run(
         assert "completed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("example", [one for one in examples("toml") if "[project" not in one.text], ids=str)
+def tables() -> list[Example]:
+    return [one for one in examples("toml") if "[project" not in one.text]
+
+
+@pytest.mark.parametrize("example", [one for one in tables() if "# config.toml" not in one.text], ids=str)
 def test_policies_are_taken(example: Example) -> None:
     assert policy_of(tomllib.loads(example.text))
+
+
+@pytest.mark.parametrize("example", [one for one in tables() if "# config.toml" in one.text], ids=str)
+def test_configurations_are_taken(example: Example) -> None:
+    assert load((), {}, tomllib.loads(example.text)).origins
 
 
 def commands() -> list[tuple[str, str]]:
@@ -184,17 +198,23 @@ def commands() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("place", "line"), commands())
 def test_commands_parse(place: str, line: str) -> None:
     words = [word for word in shlex.split(line, comments=True)[1:] if word != "…"]
-    name, *given = words
+    assert words[0] in application(), f"{place}: there is no command {words[0]}"
+    names = next((names for names in COMMANDS if names == tuple(words[: len(names)])), (words[0],))
+    assert names in COMMANDS or words == [*names], f"{place}: {words[0]} has no command {words[1]}"
+    known = {flag for one in arguments_of(names) for flag in one.names} if names in COMMANDS else set()
+    wrong = [word for word in words if word.startswith("--") and word not in known]
+    assert not wrong, f"{place}: {' '.join(names)} has no {', '.join(wrong)}"
+
+
+def arguments_of(names: tuple[str, ...]) -> Any:
     app = application()
-    assert name in app, f"{place}: there is no command {name}"
-    known = {flag for one in app[name].assemble_argument_collection() for flag in one.names}
-    wrong = [word for word in given if word.startswith("--") and word not in known]
-    assert not wrong, f"{place}: {name} has no {', '.join(wrong)}"
+    for name in names:
+        app = app[name]
+    return app.assemble_argument_collection()
 
 
 def options() -> set[str]:
-    app = application()
-    return {flag for name in COMMANDS for one in app[name].assemble_argument_collection() for flag in one.names}
+    return {flag for names in COMMANDS for one in arguments_of(names) for flag in one.names}
 
 
 ELSEWHERE = {"--real", "--group", "--help", "--data", "--n", "--seed", "--holdout", "--misses", "--rounds", "--json"}
@@ -214,11 +234,10 @@ def test_options_that_are_named_are_there() -> None:
 
 
 def test_every_option_says_what_it_is_for() -> None:
-    app = application()
     silent = [
-        f"{name} {one.name}"
-        for name in COMMANDS
-        for one in app[name].assemble_argument_collection()
+        f"{' '.join(names)} {one.name}"
+        for names in COMMANDS
+        for one in arguments_of(names)
         if one.show and one.name.startswith("--") and not one.parameter.help
     ]
     assert not silent
@@ -261,6 +280,13 @@ def test_guards_that_may_observe_are_all_named() -> None:
 
 def anchor(title: str) -> str:
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def test_the_exit_codes_are_those_of_the_program() -> None:
+    said = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8").partition("## Exit codes")[2]
+    assert dict(re.findall(r"^\| (\d+) \| (.+) \|$", said, re.MULTILINE)) == {
+        str(code): meaning for code, meaning in MEANINGS.items()
+    }
 
 
 def test_links_lead_somewhere() -> None:

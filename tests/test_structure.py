@@ -86,6 +86,7 @@ class Import(NamedTuple):
     lazy: bool  # inside a function
 
 
+@cache
 def modules(package: Path) -> dict[str, Path]:
     """Every module of a package by its dotted name."""
     found = {}
@@ -141,6 +142,7 @@ def layer(module: str) -> int:
     return next((number for number, names in enumerate(LAYERS) if name in names), len(LAYERS) - 1)
 
 
+@cache
 def ours(target: str) -> str | None:
     """The module of ours that an import loads, if any."""
     known = modules(RUNTIME)

@@ -228,6 +228,13 @@ class Admission:
             return None
         return self._slot(call, found, parsed, turn, t)
 
+    def known(self, key: str) -> None:
+        """What came of a call that a crash had cut off is known: an equal one is not asked about for its sake."""
+        for guard in self._guards:
+            inner = guard.observed if isinstance(guard, Observed) else guard
+            if isinstance(inner, SideEffects):
+                inner.known(key)
+
     def remember(self, slot: Slot, upto: str | None = None) -> None:
         """Ask the guards that count calls about one that was proposed before the run was recovered, as far as the one
         that has answered it; whatever they say of it now."""

@@ -120,6 +120,11 @@ class Reader:
         if self.log._barriers:
             self.log._check_barriers()
 
+    def skip(self) -> None:
+        """Pass over what is there: it has been dealt with before."""
+        self.taken = self.log.n
+        self.done()
+
     def close(self) -> None:
         """It reads no more: it holds nothing back and nobody waits for it. Closing twice changes nothing."""
         self.closed = True

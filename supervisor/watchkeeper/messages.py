@@ -301,6 +301,7 @@ class Recovered(Event, frozen=True, gc=False, tag="recovered"):
     """Ids of writing calls that were started and of which nobody knows whether they had their effect."""
     again: tuple[str, ...] = ()
     """Ids of calls that were started, only read, and run again."""
+    agent: str = ""
 
 
 class Suspended(Event, frozen=True, gc=False, tag="suspended"):

@@ -38,9 +38,9 @@ class Observers:
                 self._observers.remove(observer)
                 report("observer_failed", observer=repr(observer), cause=full_text(error, Redaction()))
 
-    def reader(self, log: Log, after: int) -> Reader:
-        """Their cursor on a log; they see what is appended behind that number, all of it."""
-        return log.reader(NAME, after=after, must=True)
+    def reader(self, log: Log) -> Reader:
+        """Their cursor on a log, of which they see everything."""
+        return log.reader(NAME, must=True)
 
     async def follow(self, reader: Reader, parent: Log | None, linger: float) -> None:
         """Tell them the facts of a run to its end. When cancelled, for at most ``linger`` seconds more: the run, which

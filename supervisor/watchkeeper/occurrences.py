@@ -50,6 +50,10 @@ class Occurrences:
         self._taken = frozenset(taken)
         self._counts: dict[str, int] = {}
 
+    def known(self, key: str) -> None:
+        """The outcome of an unfinished one is known: an equal call is another one."""
+        self._unfinished = [one for one in self._unfinished if one.key != key]
+
     def next(self, tool: str, identity: str) -> Execution:
         """One more execution."""
         for one in self._unfinished:

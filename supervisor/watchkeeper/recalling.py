@@ -102,6 +102,7 @@ def take_up(run: Run, earlier: Before, turns: Turns, guards: Sequence[CallGuard]
         attempt=attempt,
         unknown=tuple(call for call in past.open if call in unknown),
         again=tuple(call for call, begun in past.open.items() if begun.started and call not in unknown),
+        agent=run.agent.name,
     )
     for hold in past.holds.values():
         used = used_of(past, hold)

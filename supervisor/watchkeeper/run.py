@@ -132,8 +132,6 @@ class Run:
         self.cut: str | None = None
         """Why this attempt ends without an end of the run: ``suspended``, ``fenced``."""
         self.before: Before | None = None
-        self.observed = False
-        """The supervisor's observers hear of it."""
         """What the attempts before this one have left."""
         self.obedience: Obedience | None = None
         self.suspending = False
@@ -248,6 +246,8 @@ class Run:
         self.agent_at_rest = False
         self.watchdog: Watchdog | None = None
         self.reader: Reader | None = None
+        self.observed: Reader | None = None
+        """Of those who look on, if there are any."""
         self.cancel_fact = 0
         """Number of the first ``CancelRequested``."""
         self.threadsafe = FromThreads(self)

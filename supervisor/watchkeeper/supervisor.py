@@ -121,8 +121,6 @@ class Supervisor:
     - ``token_key``: signs the tokens with which runs are continued, and checks them; at least 16 bytes. Without one
       they have a digest, which shows damage and no ill will. With one, only those that are signed with it are taken.
     - ``keep``: facts that a run's log keeps for late viewers.
-    - ``observers``: functions that are called with every fact of every run, in order, and must not wait: log lines,
-      metrics, traces (``watchkeeper.observe``).
     - ``engine``: where runs outlive the process (``watchkeeper.journal``); open it around the supervisor. While that is
       open, it executes what is submitted there, ``agents`` by the names in the specs: an :class:`Agent`, or a function
       of the :class:`.RunSpec` that makes one; others are looked up in the entry points ``watchkeeper.agents``. Runs
@@ -130,6 +128,8 @@ class Supervisor:
       with ``any_code``. ``worker`` names this supervisor among others of the engine.
     - ``drain``: seconds that leaving the block gives such runs to end their turn; then they are suspended, and go on
       where the engine is opened next.
+    - ``observers``: functions that are called with every fact of every run, in order, and must not wait: log lines,
+      metrics, traces (``watchkeeper.observe``).
     """
 
     def __init__(
@@ -148,12 +148,12 @@ class Supervisor:
         keep: int = KEEP,
         plugged: bool = True,
         monitor: bool = True,
-        observers: Iterable[Observer] = (),
         engine: Engine | None = None,
         agents: Mapping[str, Maker] | None = None,
         worker: str = "",
         any_code: bool = False,
         drain: float = 10.0,
+        observers: Iterable[Observer] = (),
     ) -> None:
         if max_runs < 1:
             raise ConfigurationError(f"max_runs must be at least 1, not {max_runs}")
@@ -292,17 +292,7 @@ class Supervisor:
                 task=run.task[:SHOWN_TASK],
                 key=task_key(agent.name, task, (message.content for message in history)),
             )
-        self._observe(run)
         return run
-
-    def _observe(self, run: Run, after: int = 0) -> None:
-        """The observers hear of the run, from behind that fact on."""
-        if self._observers and not run.observed:
-            assert self._tasks is not None
-            run.observed = True
-            heard_first = run.parent.log if run.parent is not None else None
-            linger = run.agent.limits.grace + CLOSING
-            self._tasks.start_soon(self._observers.follow, self._observers.reader(run.log, after), heard_first, linger)
 
     def stuck(self) -> list[str]:
         """Calls that were given up and go on, by their tools' names: they swallow their cancel, or hang in a thread
@@ -391,6 +381,8 @@ class Supervisor:
 
         The outcome is published inside the group; leaving it waits for calls that did not stop.
         """
+        if self._observers:
+            self._observe(run)
         try:
             async with anyio.create_task_group() as run.tasks:
                 try:
@@ -422,6 +414,13 @@ class Supervisor:
             if failures.holds(group, KeyboardInterrupt):
                 raise
             reports.report("run_broken", run=run.id, cause=failures.full_text(group, self.redaction))
+
+    def _observe(self, run: Run) -> None:
+        assert self._tasks is not None
+        run.observed = self._observers.reader(run.log)
+        heard_first = run.parent.log if run.parent is not None else None
+        linger = run.agent.limits.grace + CLOSING
+        self._tasks.start_soon(self._observers.follow, run.observed, heard_first, linger)
 
     async def _cancelled_from_without(self) -> bool:
         """Who is cancelled cannot see by whom: the sentinel, which no run's group can reach, tells it apart."""
@@ -509,8 +508,9 @@ class Supervisor:
         )
         turns = recall(run, earlier.facts, earlier.past, guards) if earlier is not None else None
         known = earlier.past.n if earlier is not None else 0
+        if run.observed is not None:
+            run.observed.skip()
         run.reader = log.reader("watchdog", after=known, must=True, lazy=True, look=partial(self._catch_up, run))
-        self._observe(run, known)
         if lease is not None:
             self._keep_journal(run, lease, known, tasks)
         if earlier is not None and turns is not None:

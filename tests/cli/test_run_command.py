@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import socket
@@ -73,6 +74,29 @@ def test_prints_lines_where_there_is_no_terminal(
     assert "    Done." in shown.out
     assert "2 turns, 2 calls, " in shown.out
     assert shown.err == ""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_log_lines_are_added_to_a_file(
+    backend: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "lines.log"
+    file.write_text("before\n")
+    options = ("--tools", "files", "--root", str(folder), "--backend", backend, "--log-file", str(file))
+    assert run_against(TWO_READS, *options) == 0
+    assert run_against(TWO_READS, *options, "--log-format", "text") == 0
+    assert capsys.readouterr().err == ""
+    before, *lines = file.read_text().splitlines()
+    assert before == "before"
+    told = [json.loads(line)["event"] for line in lines[:4]]
+    assert told == ["run_started", "call_ended", "call_ended", "run_ended"]
+    assert "status='completed'" in lines[-1]
+
+
+def test_a_log_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = tmp_path / "gone" / "lines.log"
+    assert main([*GIVEN, "--log-file", str(gone)]) == 2
+    assert f"--log-file {gone}: No such file or directory; name a file that can be written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -90,6 +90,14 @@ def test_what_is_not_taken_in_time_is_kept(stage: Stage, capsys: pytest.CaptureF
     assert "it is kept" in capsys.readouterr().err
 
 
+def test_a_message_may_be_read_later(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.deaf = True
+    stage.set(one)
+    assert main(["steer", "r1", "Look at b."]) == 0
+    assert "reads it before its next turn" in capsys.readouterr().out
+    assert main(["steer", "r1", "Look at b.", "--timeout", "0.1"]) == 124
+
+
 def test_one_that_has_ended_takes_nothing(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     async def ended(stage: Stage) -> None:
         await stage.run("r1")

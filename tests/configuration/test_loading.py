@@ -320,7 +320,6 @@ values = st.recursive(
 def test_nothing_but_problems_is_raised(overrides: dict[str, Any]) -> None:
     try:
         found = load((), {}, overrides)
-    except ConfigurationProblems as error:
-        assert error.problems
-    else:
-        assert set(found.origins.values()) <= {"the command line"}
+    except ConfigurationProblems:
+        return
+    assert set(found.origins.values()) <= {"the command line"}

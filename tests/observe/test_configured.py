@@ -30,6 +30,15 @@ def test_lines_go_where_the_configuration_says_and_reports_too(tmp_path: Path) -
     assert said[-1]["cause"] == "first second"
 
 
+def test_the_level_holds_for_reports_too(tmp_path: Path) -> None:
+    file = tmp_path / "lines.log"
+    with observers_of(Configuration(log=LogSettings(file=str(file), level="error")), {}) as (lines,):
+        for event in recorded()["loop"]:
+            lines(event)
+        report("run_broken", run="r1", cause="x")
+    assert file.read_text() == ""
+
+
 def test_without_a_terminal_standard_error_gets_json(capsys: pytest.CaptureFixture[str]) -> None:
     with observers_of(Configuration(), {}) as (lines,):
         lines(recorded()["broken"][0])

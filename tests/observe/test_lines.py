@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from random import Random
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 import pytest
@@ -14,6 +16,9 @@ from support import of
 from watchkeeper import Event, messages
 from watchkeeper.messages import ApprovalRequested, CallEnded, RunEnded, RunStarted
 from watchkeeper.observe.lines import TABLE, TEXT, Lines, logger_to
+from watchkeeper.observe.metrics import Metrics
+from watchkeeper.observe.otlp import otlp
+from watchkeeper.observe.perfetto import perfetto
 from watchkeeper.observe.writer import Writer
 
 NOT_TOLD = {
@@ -40,8 +45,7 @@ def objects(*facts: Event, **settings: Any) -> list[dict[str, Any]]:
 
 def test_of_each_kind_of_fact_it_is_decided_whether_it_is_a_line() -> None:
     kinds = {kind.__name__ for kind in messages.AnyEvent.__args__}
-    recovery = {"Recovered", "Suspended"}  # of a journal, where there is one
-    assert {kind.__name__ for kind in TABLE} | NOT_TOLD | recovery >= kinds
+    assert {kind.__name__ for kind in TABLE} | NOT_TOLD == kinds
     assert not {kind.__name__ for kind in TABLE} & NOT_TOLD
 
 
@@ -118,3 +122,43 @@ def test_the_time_of_a_line_is_that_of_the_fact() -> None:
     ended = of(recorded()["top"], CallEnded)[0]
     (line,) = objects(ended)
     assert line["timestamp"] == "2027-01-15T08:00:01.000Z"
+
+
+TEXTS = ("", "x", "\x1b[31mred\n\u202e", "ü" * 5_000, '{"a": 1}')
+
+
+def made(kind: Any, chance: Random) -> Any:
+    """A fact of a kind, or what stands in one, with anything in each field."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind(**{field.name: made(field.type, chance) for field in msgspec.structs.fields(kind)})
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return chance.choice(parts)
+    if origin in (Union, UnionType):
+        return made(chance.choice(parts), chance)
+    if origin in (tuple, list):
+        return tuple(made(parts[0], chance) for _ in range(chance.randrange(3)))
+    if origin is dict:
+        return {chance.choice(TEXTS): made(parts[1], chance) for _ in range(chance.randrange(3))}
+    numbers = {
+        int: chance.randrange(1 << 40),
+        float: chance.random() * 4e9,
+        bool: chance.random() < 0.5,
+        NoneType: None,
+    }
+    return numbers[kind] if kind in numbers else chance.choice(TEXTS)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_facts_of_every_kind_with_anything_in_them_are_told_counted_and_traced(seed: int) -> None:
+    chance = Random(seed)
+    kinds = [kind for kind in messages.AnyEvent.__args__ if kind is not messages.Unknown]
+    facts = [made(kind, chance) for kind in chance.choices(kinds, k=250)]
+    told = objects(*facts)
+    assert len(told) == sum(type(event) in TABLE for event in facts)
+    assert len(written(*facts, format="text")) == len(told)
+    metrics = Metrics()
+    for event in facts:
+        metrics.observe(event)
+    assert json.loads(perfetto(facts, content=True))["traceEvents"]
+    assert json.loads(otlp(facts, content=True))["resourceSpans"]

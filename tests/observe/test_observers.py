@@ -10,9 +10,12 @@ from sighted import facts_of_tree, hanging, look, see, with_sub_agent
 
 from support import of, scripted, supervised
 from watchkeeper import Agent, Event
-from watchkeeper.messages import ChildStarted, RunEnded, RunStarted
-from watchkeeper.observers import NAME
-from watchkeeper.testing import say
+from watchkeeper.engine import RunSpec
+from watchkeeper.journal import MemoryEngine
+from watchkeeper.messages import ChildStarted, Recovered, RunEnded, RunStarted, Suspended
+from watchkeeper.observe.metrics import Metrics
+from watchkeeper.observe.spans import Spans
+from watchkeeper.testing import VirtualSeams, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -85,12 +88,47 @@ async def test_they_see_a_run_that_was_cancelled_in_the_queue() -> None:
     assert [event.run for event in of(seen, RunEnded)].count(queued.id) == 1
 
 
+async def test_of_a_run_that_goes_on_elsewhere_each_sees_its_part() -> None:
+    spec = RunSpec(agent="hang", task="Hang.")
+    first: list[Event] = []
+    second: list[Event] = []
+    counted, told = Metrics(), Spans()
+    async with MemoryEngine(seams=VirtualSeams()) as engine:
+        agents = {"hang": hanging()}
+        async with supervised(engine=engine, agents=agents, drain=0, observers=[first.append]) as supervisor:
+            await supervisor.submit(spec, run="r1")
+            await anyio.sleep(5)
+        async with supervised(
+            engine=engine, agents={"hang": hanging()}, observers=[second.append, counted.observe, told.observe]
+        ) as supervisor:
+            await anyio.sleep(5)
+            await engine.cancel("r1")
+            async for _ in engine.watch("r1"):
+                pass
+    (suspended,) = of(first, Suspended)
+    assert of(second, RunStarted) == []
+    assert type(second[0]) is Recovered
+    assert second[0].n == suspended.n + 1
+    assert [event.n for event in second] == list(range(second[0].n, second[-1].n + 1))
+    assert of(second, RunEnded)[0].outcome.status == "cancelled"
+    assert counted.registry.get_sample_value("watchkeeper_runs_recovered_total", {"agent": "hang"}) == 1
+    assert told.open() == []
+    metrics, spans = Metrics(), Spans()
+    closed = []
+    for event in first:
+        metrics.observe(event)
+        closed += [span for what, span in spans.observe(event) if what == "closed"]
+    labels = {"agent": "hang", "outcome": "cancelled", "reason": "by_request"}
+    assert metrics.registry.get_sample_value("watchkeeper_runs_finished_total", labels) is None
+    assert (closed[-1].kind, closed[-1].error) == ("run", "suspended")
+
+
 async def test_without_any_nobody_reads() -> None:
     async with supervised() as supervisor:
         run = await supervisor.start(Agent(scripted(say("Done."))), "x")
-        assert NAME not in run.log._readers
         await run.wait()
+        assert run.observed is None
     async with supervised(observers=[lambda event: None]) as supervisor:
         run = await supervisor.start(Agent(scripted(say("Done."))), "x")
-        assert NAME in run.log._readers
         await run.wait()
+        assert run.observed is not None

@@ -61,16 +61,20 @@ class Recording(MemoryEngine):
         super().__init__(**settings)
         self.kept: list[Event] = []
 
-    def _take(self, worker: str) -> Any:
-        lease = super()._take(worker)
-        append = lease.append
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+            append = lease.append
 
-        async def recorded(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
-            await append(events, charges)
-            self.kept += events
+            async def recorded(
+                events: Sequence[Event],
+                charges: Mapping[str, float] | None = None,
+                append: Callable[..., Awaitable[None]] = append,
+            ) -> None:
+                await append(events, charges)
+                self.kept += events
 
-        lease.append = recorded  # type: ignore[method-assign]
-        return lease
+            lease.append = recorded  # type: ignore[method-assign]
+            yield lease
 
 
 async def seed(facts: Sequence[Event], spec: RunSpec, **settings: Any) -> MemoryEngine:

@@ -129,6 +129,29 @@ async def test_a_tool_that_can_tell_is_asked_with_the_key(plain: bool) -> None:
         assert not unfinished(facts)
 
 
+async def test_an_equal_call_after_one_that_did_happen_is_another_one() -> None:
+    async def happened(key: str) -> str:
+        return "it was booked"
+
+    def making(world: World) -> Agent:
+        @tool(effect=writes("seats"), after_crash=happened)
+        async def book(seat: int, key: IdempotencyKey) -> str:
+            """Book."""
+            await anyio.sleep(1)
+            world.do("book", seat, key)
+            return "booked"
+
+        steps = script(call(("book", {"seat": 1})), call(("book", {"seat": 1})), say("Done."))
+        return Agent(world.model(steps), [book], profile=BARE)
+
+    before, spec = await begun(making)
+    async with recovered(making, before, spec) as (world, facts, outcome):
+        check(facts, outcome, world)
+        assert [event.result.kind for event in of(facts, CallEnded)] == ["finished", "finished"]
+        assert len(world.keys) == 1
+        assert world.keys[0] != started(facts)[0].idempotency_key
+
+
 async def test_what_did_not_happen_is_run_without_a_question() -> None:
     async def happened(key: str) -> None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from watchkeeper.engine import (
     Deny,
     EngineError,
     HandOver,
+    Lease,
     Pause,
     Resume,
     RunSpec,
@@ -362,18 +363,22 @@ class Full(MemoryEngine):
         self.at = at
         self.failures = failures
 
-    def _take(self, worker: str) -> Any:
-        lease = super()._take(worker)
-        append = lease.append
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+            append = lease.append
 
-        async def full(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
-            if self.failures > 0 and any(isinstance(event, self.at) for event in events):
-                self.failures -= 1
-                raise EngineError("the disk is full")
-            await append(events, charges)
+            async def full(
+                events: Sequence[Event],
+                charges: Mapping[str, float] | None = None,
+                append: Callable[..., Awaitable[None]] = append,
+            ) -> None:
+                if self.failures > 0 and any(isinstance(event, self.at) for event in events):
+                    self.failures -= 1
+                    raise EngineError("the disk is full")
+                await append(events, charges)
 
-        lease.append = full  # type: ignore[method-assign]
-        return lease
+            lease.append = full  # type: ignore[method-assign]
+            yield lease
 
 
 async def test_a_full_disk_pauses_the_run_and_loses_nothing() -> None:

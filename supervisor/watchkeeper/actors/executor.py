@@ -315,6 +315,8 @@ class Executor:
         slot = self._admission.slot_of(call, self._log.turn, self._clock(), tool.name)
         if slot is not None:
             del self._unknown[call.id]
+            self._occurrences.known(unknown.key)
+            self._admission.known(unknown.key)
             self._answer(call, self._results.finished(slot, value).result, slot)
 
     def _is_settled(self, batch: Batch, call: Call) -> bool:

@@ -85,21 +85,6 @@ GROUPS = (
         ),
     ),
     (
-        "config",
-        OTHERS,
-        "Look at the configuration of service and agents.",
-        (
-            (
-                "check",
-                "config",
-                "",
-                "Look whether it can be taken, and its agents can be made.",
-                OF_CONFIG,
-            ),
-            ("show", "config", "", "Show every setting as it counts.", OF_CONFIG),
-        ),
-    ),
-    (
         "approvals",
         RUNS,
         "The calls, of all runs, that wait for a yes or a no.",
@@ -108,6 +93,15 @@ GROUPS = (
             ("show", "inbox", "", "What is to be run, exactly, and why it is asked about.", OF_LOOKING),
             ("approve", "inbox", "", "Permit a call that waits.", OF_ASKING),
             ("deny", "inbox", "", "Say no to a call that waits.", OF_ASKING),
+        ),
+    ),
+    (
+        "config",
+        OTHERS,
+        "Look at the configuration of service and agents.",
+        (
+            ("check", "config", "", "Look whether it can be taken, and its agents can be made.", OF_CONFIG),
+            ("show", "config", "", "Show every setting as it counts.", OF_CONFIG),
         ),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from typing import TypeVar
 
 import msgspec
@@ -23,15 +24,19 @@ def ask(path: str) -> tuple[int, bytes]:
 
     from ..service.places import Places
 
-    url, socket = os.environ.get(URL, "").strip(), ""
+    url, path_of_socket = os.environ.get(URL, "").strip(), ""
     if not url or url.startswith("unix:"):
-        socket = url.removeprefix("unix:") or str(Places.of().service.api_socket)
+        path_of_socket = url.removeprefix("unix:") or str(Places.of().service.api_socket)
     token = os.environ.get(TOKEN, "")
     try:
+        if path_of_socket:  # first by hand: the library forgets to close a socket that is refused
+            with socket.socket(socket.AF_UNIX) as trying:
+                trying.settimeout(SECONDS)
+                trying.connect(path_of_socket)
         with (
             httpx2.Client(
-                base_url="http://localhost" if socket else url,
-                transport=httpx2.HTTPTransport(uds=socket or None),
+                base_url="http://localhost" if path_of_socket else url,
+                transport=httpx2.HTTPTransport(uds=path_of_socket or None),
                 headers={"Authorization": f"Bearer {token}"} if token else {},
                 timeout=SECONDS,
                 trust_env=False,
@@ -43,11 +48,11 @@ def ask(path: str) -> tuple[int, bytes]:
             for piece in response.iter_bytes():
                 body += piece
                 if len(body) > LARGEST:
-                    raise CommandError(f"what answers at {url or socket} is no service of ours", UNREACHABLE)
+                    raise CommandError(f"what answers at {url or path_of_socket} is no service of ours", UNREACHABLE)
             return response.status_code, body
-    except (httpx2.TransportError, httpx2.InvalidURL) as error:
+    except (httpx2.TransportError, httpx2.InvalidURL, OSError) as error:
         raise CommandError(
-            f"no service answers at {url or f'unix:{socket}'}: {error or type(error).__name__}; start one with "
+            f"no service answers at {url or f'unix:{path_of_socket}'}: {error or type(error).__name__}; start one with "
             "watchkeeper serve",
             UNREACHABLE,
         ) from error

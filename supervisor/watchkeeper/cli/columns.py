@@ -32,10 +32,11 @@ def print_rows(heads: Sequence[str], rows: Sequence[Sequence[Cell]], spare: Sequ
 def kept(
     heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, spare: Sequence[str]
 ) -> tuple[list[int], int]:
-    """The columns that fit into a terminal of that width, and the room that the last of them has. Those with nothing
-    in them are left out in any case."""
+    """The columns that fit into a terminal of that width, and the room that the last of them has. Those in the middle
+    with nothing in them are left out in any case."""
     widths = [max(len(text) for text in (head, *(row[place] for row in rows))) for place, head in enumerate(heads)]
-    places = [place for place in range(len(heads)) if any(row[place] for row in rows) or not rows]
+    ends = (0, len(heads) - 1)
+    places = [place for place in range(len(heads)) if place in ends or not rows or any(row[place] for row in rows)]
     for head in ("", *spare):
         places = [place for place in places if heads[place] != head]
         room = width - sum(widths[place] + GAP for place in places[:-1])

@@ -66,8 +66,8 @@ def show(
     if json:
         import msgspec
 
-        line = msgspec.json.encode({row.key: {"value": row.value, "origin": row.origin} for row in rows})
-        sys.stdout.write(f"{safe_json(line).decode()}\n")
+        told = msgspec.json.encode({row.key: {"value": row.value, "origin": row.origin} for row in rows})
+        sys.stdout.write(f"{safe_json(told).decode()}\n")
         return COMPLETED
     lines = [(identifier(row.toml()), row.origin) for row in rows]
     width = min(max(len(line) for line, _ in lines), 60)

@@ -164,6 +164,12 @@ class Options:
 
     json: Annotated[bool, Parameter(group=OUTPUT, help="Print events as JSON Lines; the rest goes to stderr.")] = False
     events: Annotated[Path | None, Parameter(group=OUTPUT, help="Write all events to this file, as JSON Lines.")] = None
+    log_file: Annotated[
+        Path | None, Parameter(group=OUTPUT, help="Add log lines to this file, one for each fact worth one.")
+    ] = None
+    log_format: Annotated[Literal["json", "text"], Parameter(group=OUTPUT, help="Of these lines: json or text.")] = (
+        "json"
+    )
     report: Annotated[
         Path | None,
         Parameter(group=OUTPUT, help="Write a report, the events and a token to continue with into this folder."),

@@ -32,6 +32,7 @@ from .epilogue import epilogue
 from .exits import FAILED, CommandError, HardExit, complain, exit_code, forget_stdout
 from .interrupts import Interrupts
 from .jsonlines import JsonLines, open_events
+from .loglines import lines_into
 from .narrator import Line
 from .options import Options, agent_of, policy_in, price_of
 from .plugged import with_steps
@@ -121,6 +122,7 @@ class Performance:
         self._token = token_in(options.continue_from) if options.continue_from is not None else None
         self._price = price_of(options)
         self._file = open_events(options.events, stack) if options.events is not None else None
+        self._observers = lines_into(options.log_file, options.log_format, stack)
         self._view = View() if options.json else Careful(view_on(sys.stdout), self._stdout_failed)
         self._lost = False
         self._run: Run | None = None
@@ -154,6 +156,7 @@ class Performance:
                 keep=KEEP if self._options.report is not None or agent.profile.on_stop == "hand_over" else LOG_KEEPS,
                 seams=seams,
                 engine=engine,
+                observers=self._observers,
             )
         except ConfigurationError as error:  # a third party's detector or guard cannot be loaded; a key is too short
             raise CommandError(str(error)) from error

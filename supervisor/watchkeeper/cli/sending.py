@@ -16,9 +16,11 @@ TIMEOUT = 5.0
 """Seconds that a run gets to take a command: it does so between two steps of its loop."""
 
 
-async def sent(one: Listed, command: AnyCommand, done: str, *, patience: float = TIMEOUT, json: bool = False) -> int:
+async def sent(
+    one: Listed, command: AnyCommand, done: str, *, patience: float = TIMEOUT, json: bool = False, later: bool = False
+) -> int:
     """Send it to the run, and wait so long for what becomes of it; the exit code. ``done`` is what the run does once it
-    has taken it."""
+    has taken it; ``later``: that it has not yet is as good."""
     if one.ended or one.died:
         why = f"has ended ({one.state})" if one.ended else "has died with its process"
         raise CommandError(f"run {identifier(one.run)} {why}: it takes no command any more", FAILED)
@@ -28,6 +30,10 @@ async def sent(one: Listed, command: AnyCommand, done: str, *, patience: float =
         answer = await one.source.engine.answered(one.run, id)
     if json:
         print_object({"command": id, "run": one.run} | ({} if answer is None else _plain(answer)))
+    if answer is None and later:
+        if not json:
+            print(f"{identifier(one.run)}: {done}")
+        return COMPLETED
     if answer is None:
         complain(f"{identifier(one.run)} has not taken it within {patience:g} s; it is kept, and taken when it can be")
         return TIMED_OUT

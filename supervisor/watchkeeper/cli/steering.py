@@ -17,6 +17,9 @@ from .objects import print_object
 from .sending import TIMEOUT, sent, whoever
 from .standing import budget as amounts_of
 
+REFUSED_BY = 0.5
+"""Seconds within which a message is refused, if it is; to read it a run may take much longer."""
+
 Run = Annotated[str, Parameter(help="The run: its id, the beginning of it, or @last.")]
 Wait = Annotated[float, Parameter(help=f"Seconds that the run gets to take it ({TIMEOUT:g}).")]
 Json = Annotated[bool, Parameter(help="The answer as a JSON object.")]
@@ -57,7 +60,9 @@ def steer(
     ],
     /,
     *,
-    timeout: Wait = TIMEOUT,
+    timeout: Annotated[
+        float | None, Parameter(help="Wait until it has read it, so many seconds at most; else it is only sent.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Say something to a run, as its user."""
@@ -66,7 +71,10 @@ def steer(
     said = (sys.stdin.read() if text == "-" else text).strip()
     if not said:
         raise CommandError('there is nothing to say: watchkeeper steer RUN "What it is to read"')
-    return _send(run, Steer(text=said, by=whoever()), "reads it before its next turn", timeout, json)
+    command = Steer(text=said, by=whoever())
+    if timeout is None:
+        return _send(run, command, "reads it before its next turn", REFUSED_BY, json, later=True)
+    return _send(run, command, "has read it", timeout, json)
 
 
 def budget(
@@ -110,11 +118,11 @@ def amounts_in(given: Sequence[str]) -> dict[str, float]:
     return amounts
 
 
-def _send(run: str, command: AnyCommand, done: str, timeout: float, json: bool) -> int:
+def _send(run: str, command: AnyCommand, done: str, timeout: float, json: bool, *, later: bool = False) -> int:
     if not timeout > 0:
         raise CommandError(f"--timeout {timeout:g}: it is more than 0 seconds")
 
     async def body(sources: Sources) -> int:
-        return await sent(await sources.find(run), command, done, patience=timeout, json=json)
+        return await sent(await sources.find(run), command, done, patience=timeout, json=json, later=later)
 
     return through(body)

@@ -55,7 +55,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return _quoted(value)
     if isinstance(value, dict):
         inner = (f"{_key(name)} = {_toml(one)}" for name, one in value.items() if one is not None)
         return f"{{ {', '.join(inner)} }}" if value else "{}"
@@ -65,4 +65,9 @@ def _toml(value: Any) -> str:
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    return name if _BARE.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    """TOML writes texts as JSON does, and DEL as an escape too."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -20,7 +20,8 @@ PREFIX = "WATCHKEEPER_"
 COMMAND_LINE = "the command line"
 MAX_BYTES = 1 << 20
 OTHERS = frozenset(
-    f"{PREFIX}{name}" for name in ("CONFIG", "URL", "TOKEN", "TOKEN_KEY", "CALL", "WORKER", "MODEL_PYTHON", "DATA", "REAL_MODEL")
+    f"{PREFIX}{name}"
+    for name in ("CONFIG", "URL", "TOKEN", "TOKEN_KEY", "CALL", "WORKER", "MODEL_PYTHON", "DATA", "REAL_MODEL")
 )
 """Variables with our prefix that are no settings."""
 STATE = f"{PREFIX}STATE"

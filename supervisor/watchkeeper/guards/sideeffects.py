@@ -109,6 +109,10 @@ class SideEffects:
         """There are such calls of an attempt before this one."""
         self._unfinished |= {one.key: one for one in unfinished}
 
+    def known(self, key: str) -> None:
+        """The outcome of one of them is known."""
+        self._unfinished.pop(key, None)
+
     def _equal_unfinished(self, proposal: Proposal) -> Unfinished | None:
         found = (one for one in self._unfinished.values() if one.is_equal(proposal.tool.name, proposal.identity))
         return next(found, None)

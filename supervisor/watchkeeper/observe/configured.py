@@ -11,7 +11,7 @@ from typing import TextIO
 from ..configuration import Configuration, LogSettings
 from ..errors import ConfigurationError
 from ..observers import Observer
-from .lines import Lines, logger_to, processors
+from .lines import LEVELS, Lines, logger_to, processors
 from .writer import Writer
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -54,7 +54,11 @@ def lines_of(settings: LogSettings) -> Iterator[Lines]:
         stack.callback(writer.close)
         configured, before = structlog.is_configured(), structlog.get_config()
         stack.callback(lambda: structlog.configure(**before) if configured else structlog.reset_defaults())
-        structlog.configure(processors=processors(format, colors=terminal), logger_factory=lambda *arguments: writer)
+        structlog.configure(
+            wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.level]),
+            processors=processors(format, colors=terminal),
+            logger_factory=lambda *arguments: writer,
+        )
         yield Lines(logger_to(writer, format, settings.level, colors=terminal))
 
 

@@ -23,6 +23,7 @@ from ..messages import (
     Event,
     FindingMade,
     GuardOverran,
+    LimitsRaised,
     LoopBlocked,
     ModelFailed,
     ModelReplied,
@@ -34,11 +35,13 @@ from ..messages import (
     Overrun,
     Paused,
     PushedBack,
+    Recovered,
     Reminded,
     Resumed,
     RunEnded,
     RunStarted,
     Stopped,
+    Suspended,
     TurnStarted,
     UserMessage,
     WouldRefuse,
@@ -65,13 +68,15 @@ class Lines:
     """
 
     def __init__(self, logger: structlog.typing.FilteringBoundLogger) -> None:
-        self._logger = logger
+        self._logger = logger.bind()
 
     def observe(self, event: Event) -> None:
         told = TABLE.get(type(event))
         if told is None:
             return
         level, said = told(event)
+        if not self._logger.is_enabled_for(LEVELS[level]):
+            return
         bound: dict[str, Any] = {"at": event.at, "run": event.run}
         if event.turn:
             bound["turn"] = event.turn
@@ -122,7 +127,7 @@ def _safe(logger: object, method: str, line: MutableMapping[str, Any]) -> Mutabl
 
 def _shown(value: Any) -> Any:
     if isinstance(value, str):
-        return one_line(value, 20 * TEXT)  # reports hold tracebacks
+        return value if value.isprintable() else one_line(value, 20 * TEXT)  # reports hold tracebacks
     if isinstance(value, list | tuple):
         return [_shown(one) for one in value]
     return value
@@ -140,7 +145,7 @@ def _bounded(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _cut(value: Any) -> Any:
     if isinstance(value, str):
-        return one_line(value, TEXT)
+        return value if len(value) <= TEXT and value.isprintable() else one_line(value, TEXT)
     if isinstance(value, float):
         return round(value, 6)
     if isinstance(value, tuple):
@@ -212,6 +217,12 @@ TABLE: dict[type[Event], Callable[[Any], Told]] = {
             "continues": one.continues,
         },
     ),
+    Recovered: lambda one: (
+        "warning",
+        {"agent": one.agent, "attempt": one.attempt, "unknown": one.unknown, "again": one.again},
+    ),
+    Suspended: lambda one: ("info", {"attempt": one.attempt}),
+    LimitsRaised: lambda one: ("info", {"amounts": one.amounts, "by": one.by}),
     RunEnded: _run_ended,
     UserMessage: lambda one: ("info" if one.source == "steer" else "debug", {"source": one.source}),
     TurnStarted: lambda one: ("debug", {"left": one.left, "tools_on": one.tools_on}),

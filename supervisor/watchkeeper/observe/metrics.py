@@ -30,12 +30,14 @@ from ..messages import (
     OpinionAsked,
     OpinionGiven,
     Paused,
+    Recovered,
     Resumed,
     RunEnded,
     RunEnding,
     RunStarted,
     Settled,
     Stopped,
+    Suspended,
     Verdict,
 )
 
@@ -74,6 +76,7 @@ class Metrics:
         live = {"multiprocess_mode": "livesum"}  # of several processes: those that live, together
         self._active = made(Gauge, "runs_active", "Runs that have begun and not ended.", "agent", "state", **live)
         self._started = made(Counter, "runs_started", "Runs that have begun.", "agent")
+        self._recovered = made(Counter, "runs_recovered", "Runs that another attempt went on with.", "agent")
         self._finished = made(Counter, "runs_finished", "Runs that have ended.", "agent", "outcome", "reason")
         self._run_seconds = made(
             Histogram, "run_duration_seconds", "From start to end.", "agent", "outcome", buckets=RUN_SECONDS
@@ -115,7 +118,8 @@ class Metrics:
         if run is None:
             if kind is RunEnded:  # it never began
                 return
-            agent = self._label("agent", event.agent) if isinstance(event, RunStarted) else OTHER
+            name = event.agent if isinstance(event, RunStarted | Recovered) else ""
+            agent = self._label("agent", name) if name else OTHER
             run = self._runs[event.run] = _Run(agent)
             self._active.labels(agent, "running").inc()
         take(self, run, event)
@@ -132,6 +136,12 @@ class Metrics:
 
     def _run_started(self, run: _Run, event: RunStarted) -> None:
         self._started.labels(run.agent).inc()
+
+    def _run_recovered(self, run: _Run, event: Recovered) -> None:
+        self._recovered.labels(run.agent).inc()
+
+    def _suspended(self, run: _Run, event: Suspended) -> None:
+        run.suspended = True
 
     def _move(self, run: _Run, state: str) -> None:
         self._active.labels(run.agent, run.state).dec()
@@ -156,6 +166,8 @@ class Metrics:
         if run.requested is not None:
             self._requests.labels(run.model, "cut_off").inc()
         outcome = event.outcome
+        if run.suspended or (outcome.status == "failed" and outcome.reason == "fenced"):
+            return  # another attempt goes on with it: that is no end
         ours = outcome.status != "cancelled" or outcome.reason == "supervisor_closed"
         if not ours or (run.asked and outcome.status == "handed_over"):
             reason = "by_request"  # what was given as the reason may be anything
@@ -259,6 +271,7 @@ class _Run:
     def __init__(self, agent: str) -> None:
         self.agent = agent
         self.state = "running"
+        self.suspended = False
         self.asked = False
         """Somebody has asked for its end."""
         self.model = ""
@@ -273,6 +286,8 @@ class _Run:
 
 _TAKES: dict[type[Event], Callable[[Metrics, _Run, Any], None]] = {
     RunStarted: Metrics._run_started,
+    Recovered: Metrics._run_recovered,
+    Suspended: Metrics._suspended,
     Paused: Metrics._paused,
     Resumed: Metrics._resumed,
     RunEnding: Metrics._run_ending,

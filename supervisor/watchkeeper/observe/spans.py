@@ -32,11 +32,13 @@ from ..messages import (
     Overrun,
     Paused,
     PushedBack,
+    Recovered,
     Reminded,
     Resumed,
     RunEnded,
     RunStarted,
     Stopped,
+    Suspended,
     TurnStarted,
     UserMessage,
 )
@@ -97,7 +99,8 @@ class _Run:
         self.model: Span | None = None
         self.calls: dict[str, Span] = {}
         self.requests = 0
-        self.started_at: float | None = None
+        self.suspended = False
+        """Another attempt goes on with it: what follows is not its end."""
 
     @property
     def inner(self) -> Span:
@@ -147,7 +150,7 @@ class Spans:
     def _begin(self, event: Event, steps: list[Step]) -> _Run:
         """The run of a fact, which is its first unless somebody looks on from the middle."""
         root, parent = self._children.pop(event.run, (event.parent or event.run, ""))
-        agent = event.agent if type(event) is RunStarted else ""
+        agent = event.agent if isinstance(event, RunStarted | Recovered) else ""
         attributes: dict[str, Value] = {
             names.OPERATION: names.INVOKE_AGENT,
             names.CONVERSATION: root,
@@ -306,8 +309,14 @@ class Spans:
             parts = [{"type": "text", "content": event.text[:CONTENT]}]
             run.span.attributes[names.INPUT_MESSAGES] = _messages("user", parts)
 
+    def _suspended(self, run: _Run, event: Suspended, steps: list[Step]) -> None:
+        run.suspended = True
+
     def _run_ended(self, run: _Run, event: RunEnded, steps: list[Step]) -> None:
         outcome = event.outcome
+        if run.suspended:
+            self._end(run, event.at, "suspended", steps)
+            return
         usage = outcome.usage
         run.span.attributes |= {
             names.STATUS: outcome.status,
@@ -454,6 +463,8 @@ _NOTES: dict[type[Event], Callable[[Any], Note]] = {
     Blocked: lambda event: Note(event.at, "blocked", "watchdog", {names.DETECTOR: event.by, "keys": event.keys}),
     Stopped: _stopped,
     Paused: _paused,
+    Recovered: lambda event: Note(event.at, "recovered", "run", {"attempt": event.attempt, "unknown": event.unknown}),
+    Suspended: lambda event: Note(event.at, "suspended", "run", {"attempt": event.attempt}),
     Resumed: lambda event: Note(event.at, "resumed", "person", {"reason": event.reason}),
     Reminded: lambda event: Note(event.at, "reminded", "run", {"about": event.about}),
     PushedBack: lambda event: Note(event.at, "pushed_back", "run", {"by": event.by}),
@@ -486,5 +497,6 @@ _TAKES: dict[type[Event], Callable[[Spans, _Run, Any, list[Step]], None]] = {
     CallEnded: Spans._call_ended,
     ChildStarted: Spans._child_started,
     UserMessage: Spans._user_message,
+    Suspended: Spans._suspended,
     RunEnded: Spans._run_ended,
 }

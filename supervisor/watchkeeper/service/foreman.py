@@ -227,10 +227,10 @@ class Foreman:
         while True:
             match vitals.act(anyio.current_time()):
                 case "name":
-                    post.since = time.time()
+                    post.since, why = time.time(), vitals.why
                     if vitals.state != "blocked":  # that one comes with its stack
                         await self._ask_stack(post, child)
-                    self._tell("worker_in_trouble", worker=post.name, why=vitals.why, stack=post.stack)
+                    self._tell("worker_in_trouble", worker=post.name, why=why, stack=post.stack)
                 case "recycle":
                     self._tell("worker_recycled", worker=post.name, why=vitals.why)
                     self._order(post, Drain(self._grace))
