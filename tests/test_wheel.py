@@ -53,6 +53,9 @@ def test_holds_both_packages_whole(wheel: Path) -> None:
         for path in source.rglob("*")
         if path.suffix == ".py" or path.name == "py.typed"
     }
+    page = ROOT / "supervisor" / "watchkeeper" / "service" / "page"
+    wanted |= {path.relative_to(ROOT / "supervisor").as_posix() for path in page.rglob("*") if path.is_file()}
+    assert "watchkeeper/service/page/vendor/NOTICE" in wanted
     assert {"watchkeeper/py.typed", "watchkeeper_tools/py.typed"} <= wanted
     assert wanted <= names
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {
