@@ -227,9 +227,7 @@ def test_addresses_are_read_and_written(text: str, bind: Bind) -> None:
     assert str(bind) == text
 
 
-@pytest.mark.parametrize(
-    "text", ["", "unix:", "unix:relative", "unix:/" + "x" * 101, "8700", "host:", ":80", "host:x", "host:70000"]
-)
+@pytest.mark.parametrize("text", ["", "unix:", "unix:/" + "x" * 107, "8700", "host:", ":80", "host:x", "host:70000"])
 def test_addresses_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"unix|address"):
         Bind.parse(text)
@@ -237,6 +235,7 @@ def test_addresses_that_are_none_are_refused(text: str) -> None:
 
 def test_a_socket_without_a_path_is_the_default_one() -> None:
     assert Bind.parse("unix:", Path("/state/api.sock")) == Bind(path="/state/api.sock")
+    assert Bind.parse("unix:here/api.sock") == Bind(path=str(Path("here/api.sock").absolute()))
 
 
 def test_a_door_is_known_by_its_own_names() -> None:

@@ -1,4 +1,4 @@
-"""When the service is alive, and when it is ready; systemd; where it listens."""
+"""When the service is alive, and when it is ready; systemd."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from watchkeeper.errors import ConfigurationError
 from watchkeeper.service import health
 from watchkeeper.service.control import Standing, WorkerStatus
 from watchkeeper.service.notify import Notifier
-from watchkeeper.service.sockets import bound, described
 
 
 def worker(state: Standing) -> WorkerStatus:
@@ -72,41 +70,3 @@ def test_nobody_is_told_where_nobody_asks(environ: dict[str, str]) -> None:
     assert notifier.watchdog is None
     notifier.ready("fine")
     notifier.stopping("over")
-
-
-def test_a_socket_of_a_dead_service_is_replaced_and_one_of_a_live_one_is_not(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "api.sock"
-    with bound("unix:", path) as first:
-        assert described(first) == f"unix:{path}"
-        assert path.parent.stat().st_mode & 0o777 == 0o700
-        with pytest.raises(ConfigurationError, match="somebody listens there already"):
-            bound(f"unix:{path}", Path("elsewhere"))
-    with bound("unix:", path) as second:
-        assert described(second) == f"unix:{path}"
-
-
-def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "api.sock"
-    path.write_text("precious")
-    with pytest.raises(ConfigurationError, match="no socket"):
-        bound("unix:", path)
-    assert path.read_text() == "precious"
-
-
-@pytest.mark.parametrize("place", ["127.0.0.1:x", "127.0.0.1:99999", "nohost.invalid:80", "unix:" + "x" * 200])
-def test_an_address_that_cannot_be_is_named(place: str) -> None:
-    with pytest.raises(ConfigurationError, match="--bind"):
-        bound(place, Path("elsewhere"))
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
-def test_it_says_which_port_it_has(host: str) -> None:
-    try:
-        listening = bound(f"{host}:0", Path("elsewhere"))
-    except ConfigurationError:
-        pytest.skip(f"this machine has no {host}")
-    with listening:
-        name, _, port = described(listening).rpartition(":")
-        assert (name, int(port) > 0) == (host, True)
-        with pytest.raises(ConfigurationError, match="cannot listen there"):
-            bound(f"{host}:{port}", Path("elsewhere"))

@@ -156,12 +156,15 @@ def test_what_is_no_socket_stays(tmp_path: Path) -> None:
     assert path.read_text() == "dear"
 
 
-def test_a_folder_that_others_may_enter_is_no_door(tmp_path: Path) -> None:
+def test_a_folder_that_others_may_write_is_no_door(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir()
-    folder.chmod(0o755)
-    with pytest.raises(ConfigurationError, match="chmod 700"), listener(Bind(path=str(folder / "api.sock"))):
+    folder.chmod(0o777)
+    with pytest.raises(ConfigurationError, match="chmod go-w"), listener(Bind(path=str(folder / "api.sock"))):
         pass
+    folder.chmod(0o1777)  # as a folder for temporary files, where each may remove his own
+    with listener(Bind(path=str(folder / "api.sock"))):
+        assert stat.S_IMODE((folder / "api.sock").stat().st_mode) == 0o700
 
 
 def test_an_address_that_is_taken_is_named() -> None:
@@ -170,6 +173,14 @@ def test_an_address_that_is_taken_is_named() -> None:
         bind = Bind(host="127.0.0.1", port=port)
         with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port} cannot be listened at"), listener(bind):
             pass
+
+
+def test_a_host_that_is_none_is_named() -> None:
+    with (
+        pytest.raises(ConfigurationError, match=r"nohost\.invalid:80 cannot be listened at"),
+        listener(Bind(host="nohost.invalid", port=80)),
+    ):
+        pass
 
 
 def test_what_is_sent_over_tcp_goes_at_once() -> None:

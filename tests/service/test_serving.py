@@ -119,7 +119,7 @@ def test_the_life_of_a_service(start: Start, tmp_path: Path) -> None:
         )
         told("READY=1")
         told("WATCHDOG=1")
-        assert stat.S_IMODE((control.folder / "api.sock").stat().st_mode) == 0o600
+        assert stat.S_IMODE((control.folder / "api.sock").stat().st_mode) == 0o700
         with control.client() as client:
             assert client.get("/livez").json()["ok"] is True
             assert client.get("/readyz").status_code == 200

@@ -139,7 +139,7 @@ def _misdirected(head: Head, door: Door) -> Refusal | None:
         return Refusal(400, "the header Host is missing")
     if door.local or head.path in PROBES or _bare(head.host[0], head.scheme) in door.hosts:
         return None
-    return Refusal(421, "this service is not known by that name; names that it has are in its option --host")
+    return Refusal(421, "this service is not known by that name; more names are given by the setting service.hosts")
 
 
 def _foreign(head: Head, door: Door) -> Refusal | None:

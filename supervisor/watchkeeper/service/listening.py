@@ -19,8 +19,10 @@ from ..errors import ConfigurationError
 from .access import Door
 from .app import Service
 
-GRACE = 5
-"""Seconds that requests have to end when the service closes; streams end at once."""
+GRACE = 2
+"""Seconds that requests have to end when the service closes; streams and waits end at once."""
+LONGEST = 107
+"""Bytes of the path of a Unix socket, on Linux."""
 BACKLOG = 512
 CONNECTIONS = 4_096
 """Connections and requests at once at one address; beyond them the answer is 503."""
@@ -42,13 +44,17 @@ class Bind(msgspec.Struct, frozen=True):
         :class:`.ConfigurationError`."""
         kind, colon, path = text.partition(":")
         if kind == "unix" and colon:
-            path = path or str(default or "")
-            if not path.startswith("/") or len(path.encode()) > 100:
-                raise ConfigurationError(f"{text}: the path of a Unix socket is absolute and has at most 100 bytes")
-            return cls(path=path)
+            if not (path or default):
+                raise ConfigurationError("unix: names no socket; say unix:PATH")
+            place = os.path.abspath(path or str(default))
+            if len(os.fsencode(place)) > LONGEST:
+                raise ConfigurationError(
+                    f"unix:{place}: the path of a socket has at most {LONGEST} bytes; say a shorter one (--bind)"
+                )
+            return cls(path=place)
         host, colon, port = text.rpartition(":")
         if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65_536):
-            raise ConfigurationError(f"{text} is no address to listen at: say unix:/PATH or HOST:PORT")
+            raise ConfigurationError(f"{text} is no address to listen at: say --bind unix:PATH or --bind HOST:PORT")
         return cls(host=host.removeprefix("[").removesuffix("]"), port=int(port))
 
     def __str__(self) -> str:
@@ -81,17 +87,25 @@ def listener(bind: Bind) -> Iterator[socket.socket]:
 
 
 def _unix(path: Path) -> socket.socket:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = path.parent.stat().st_mode
+    except OSError as error:
+        raise ConfigurationError(f"unix:{path} cannot be listened at: {error.strerror}") from error
+    if mode & 0o022 and not mode & stat.S_ISVTX:
         raise ConfigurationError(
-            f"{path.parent} is open to other users, who could use the service: chmod 700 {path.parent}"
+            f"{path.parent} may be written by other users, who could put a socket of theirs there: "
+            f"chmod go-w {path.parent}, or say another --bind"
         )
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if path.exists():
             _remove_if_dead(path)
-        made.bind(str(path))
-        path.chmod(0o700)
+        before = os.umask(0o077)
+        try:
+            made.bind(str(path))
+        finally:
+            os.umask(before)
         made.listen(BACKLOG)
     except OSError as error:
         made.close()
@@ -139,14 +153,14 @@ async def listen(
     started: Callable[[Sequence[Bind]], None] = lambda binds: None,
 ) -> None:
     """Serve at all of these addresses until cancelled. ``started`` is told them, with the ports that the system chose,
-    once all of them answer. A cancel ends streams at once and requests within 5 s.
+    once all of them answer. A cancel ends streams at once and requests within 2 s.
 
     Raises :class:`.ConfigurationError` where one cannot be listened at; then at none.
     """
     names = tuple(hosts)
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(listener(bind)) for bind in binds]
-        bound = [_bound(bind, made) for bind, made in zip(binds, sockets, strict=True)]
+        bound = [bound_to(bind, made) for bind, made in zip(binds, sockets, strict=True)]
         async with anyio.create_task_group() as group:
             servers = []
             try:
@@ -189,7 +203,7 @@ class Server:
             await self._server.serve([self._socket])
 
     def close(self) -> None:
-        """Take nothing new; requests have 5 s to end."""
+        """Take nothing new; requests have 2 s to end."""
         self._server.should_exit = True
 
 
@@ -205,5 +219,6 @@ class _Uvicorn(uvicorn.Server):
         self.started_as.started()
 
 
-def _bound(bind: Bind, made: socket.socket) -> Bind:
+def bound_to(bind: Bind, made: socket.socket) -> Bind:
+    """The address of a socket that listens, with the port that the system chose."""
     return bind if bind.path else Bind(host=bind.host, port=made.getsockname()[1])

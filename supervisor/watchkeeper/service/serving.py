@@ -29,16 +29,14 @@ from ..errors import ConfigurationError
 from ..reports import report
 from ..states import State
 from . import health, leftovers, metrics, stacks
-from .access import Door
 from .app import Service
 from .assignment import Assignment, Given
 from .control import Report, WorkerStatus
 from .foreman import Foreman, TooManyDeaths
-from .listener import Listener
+from .listening import Bind, Server, bound_to, door_of, listener
 from .notify import Notifier
 from .places import Folder
 from .restarts import Restarts
-from .sockets import bound, described
 from .tokenfile import TokenFile
 
 LOOK = 2.0
@@ -83,7 +81,8 @@ class ControlProcess:
         settings = self._configuration.service
         with contextlib.ExitStack() as stack:
             stack.enter_context(_owned(self._folder))
-            listening = [stack.enter_context(bound(place, self._folder.api_socket)) for place in settings.bind]
+            binds = [Bind.parse(place, self._folder.api_socket) for place in settings.bind]
+            listening = [(bind, stack.enter_context(listener(bind))) for bind in binds]
             adopts = leftovers.adopt()
             async with self._given_engine or _engine(self._folder) as engine:
                 self._engine = engine
@@ -108,23 +107,22 @@ class ControlProcess:
                 ) as service:
                     return await self._serve(self._foreman, service, listening)
 
-    async def _serve(self, foreman: Foreman, service: Service, listening: Sequence[socket]) -> int:
-        hosts = frozenset(self._configuration.service.hosts)
-        listeners = []
-        for one in listening:
-            place = described(one)
-            door = Door(local=True) if place.startswith("unix:") else Door(hosts=hosts | {place.lower()})
-            listeners.append(Listener(service.door(door), one))
+    async def _serve(self, foreman: Foreman, service: Service, listening: Sequence[tuple[Bind, socket]]) -> int:
+        bound = [bound_to(bind, made) for bind, made in listening]
+        doors = [door_of(bind, self._configuration.service.hosts) for bind in bound]
+        servers = [Server(service.door(door), made) for door, (_, made) in zip(doors, listening, strict=True)]
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._signals, foreman)
             tasks.start_soon(self._watchdog)
             async with anyio.create_task_group() as open_doors:
-                for listener in listeners:
-                    await open_doors.start(listener.run)
-                code = await self._work(foreman, ", ".join(map(described, listening)))
-                service.close()
-                for listener in listeners:
-                    listener.close()
+                try:
+                    for server in servers:
+                        await open_doors.start(server.run)
+                    code = await self._work(foreman, ", ".join(map(str, bound)))
+                finally:
+                    service.close()
+                    for server in servers:
+                        server.close()
             tasks.cancel_scope.cancel()
         return code
 
