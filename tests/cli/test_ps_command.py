@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from stage import Stage
-from watchkeeper.service.client import Refused, Unreachable
 
 from watchkeeper.cli import main
 from watchkeeper.cli.columns import plain
 from watchkeeper.cli.listed import FOREGROUND, Source
+from watchkeeper.service.client import Refused, Unreachable
 from watchkeeper.testing import BACKENDS
 
 

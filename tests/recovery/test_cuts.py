@@ -224,7 +224,18 @@ async def test_it_ends_as_it_would_have(case: str, anyio_backend_name: str) -> N
                 assert ended.answer == outcome.answer, where
                 assert kinds(facts) == kinds(root(whole)), where
             assert ended.spent["tokens"] >= len(of(facts, ModelReplied)) * TOKENS, where
-            if case in ("work", "sent", "asking", "paused", "steered", "looping", "forced", "pushed", "held", "checked"):
+            if case in (
+                "work",
+                "sent",
+                "asking",
+                "paused",
+                "steered",
+                "looping",
+                "forced",
+                "pushed",
+                "held",
+                "checked",
+            ):
                 assert ended.turns == outcome.turns, where
                 assert ended.spent["turns"] == outcome.spent["turns"], where
                 assert ended.spent.get("calls") == outcome.spent.get("calls"), where
