@@ -63,7 +63,7 @@ async def body(duty: Duty, seams: Seams) -> None:
         if behaviour == "slow":
             await duty.at_once.wait()
         tasks.cancel_scope.cancel()
-    duty.heartbeat.say(Bye(suspended=0))
+    duty.heartbeat.say(Bye())
 
 
 leave(work(body, backend=backend, drain=30.0))  # type: ignore[arg-type]

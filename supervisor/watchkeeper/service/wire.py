@@ -53,7 +53,6 @@ class Reloaded(Sign, frozen=True, tag="reloaded"):
 class Bye(Sign, frozen=True, tag="bye"):
     """It ends, in good order. ``problem``: why it could not work, for a person."""
 
-    suspended: int = 0
     problem: str = ""
 
 
