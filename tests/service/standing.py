@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from watchkeeper.engine import Lease, RunSpec
+from watchkeeper.engine import AnyCommand, Lease, RunSpec, RunStatus
 from watchkeeper.journal import MemoryEngine
 from watchkeeper.messages import ApprovalRequested, CallStarted
 from watchkeeper.service.access import Door, Right
@@ -111,10 +111,30 @@ async def knock(
     return reply
 
 
+class Noting(MemoryEngine):
+    """Notes each request that would change something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[object] = []
+
+    async def submit(self, spec: RunSpec, *, run: str = "") -> RunStatus:
+        self.asked.append((spec, run))
+        return await super().submit(spec, run=run)
+
+    async def cancel(self, run: str, *said: Any, **more: Any) -> None:
+        self.asked.append((run, said, more))
+        await super().cancel(run, *said, **more)
+
+    async def send(self, run: str, command: AnyCommand) -> str:
+        self.asked.append((run, command))
+        return await super().send(run, command)
+
+
 class Standing:
     """Run ``one`` is at work at a call and waits for an approval; ``two`` waits in the queue."""
 
-    def __init__(self, engine: MemoryEngine, service: Service, store: Stored, lease: Lease, facts: Facts) -> None:
+    def __init__(self, engine: Noting, service: Service, store: Stored, lease: Lease, facts: Facts) -> None:
         self.engine = engine
         self.service = service
         self.store = store
@@ -141,20 +161,14 @@ class Standing:
         return await knock(self.tcp, method, target, sent, content)
 
     def seen(self) -> object:
-        """All that a request could have changed."""
-        return (
-            [
-                (name, tree.records[name].standing.n, sorted(tree.commands))
-                for name, tree in self.engine._places.items()
-            ],
-            len(self.service.desk.sessions._open),
-        )
+        """All that has been asked of the engine, and the sessions that are open."""
+        return list(self.engine.asked), len(self.service.desk.sessions._open)
 
 
 @asynccontextmanager
 async def standing(**settings: Any) -> AsyncIterator[Standing]:
-    store = Stored()
-    async with MemoryEngine() as engine, Service(engine, tokens=store, **settings) as service:
+    store, engine = Stored(), Noting()
+    async with engine, Service(engine, tokens=store, **settings) as service:
         await engine.submit(RunSpec(agent="clerk", task="File the letters", labels={"team": "a"}), run="one")
         lease = await anext(aiter(engine.leases(lambda: 1)))
         facts = Facts("one")

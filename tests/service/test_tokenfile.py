@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from watchkeeper.engine import EngineError
-from watchkeeper.journal.control import FILE
+from watchkeeper.journal.schema import CONTROL_FILE
 from watchkeeper.service.tokenfile import TokenFile
 from watchkeeper.service.tokens import Keyring, mint
 
@@ -40,7 +40,7 @@ def test_a_name_is_one_tokens(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"no database at all" * 100)
+    (tmp_path / CONTROL_FILE).write_bytes(b"no database at all" * 100)
     with pytest.raises(EngineError, match=str(tmp_path)):
         TokenFile(tmp_path)
 
