@@ -116,7 +116,11 @@ def together(folder: Path, backend: str, workers: int, runs: int, records: int) 
         said = process.stderr.readline()
         assert said == "ready\n", said + process.stderr.read()
     begin = f"{time.time() + 0.2}\n"
-    told = [process.communicate(begin) for process in processes]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(begin)
+        process.stdin.flush()
+    told = [process.communicate() for process in processes]
     assert all(process.returncode == 0 for process in processes), told
     return [json.loads(out) for out, _ in told]
 

@@ -24,6 +24,7 @@ FIGURES = {
     "events": {"us_1kb", "state_kb_worst"},
     "cancel": {"p99_ms_asyncio", "max_ms_100_asyncio"},
     "start": {"import_s", "help_s"},
+    "journal": {"records_per_s_1_file", "append_p99_ms_2_files"},
 }
 
 

@@ -61,6 +61,8 @@ class SqliteEngine:
         self.died: deque[tuple[WorkersFile, str]] = deque()
         """Runs whose attempt is over without an end record, and those that were claimed and never begun."""
         self.queue: deque[tuple[WorkersFile, str]] = deque()
+        self.ready: deque[SqliteLease] = deque()
+        """Leases that nobody has got yet."""
         self.leases_given: dict[str, SqliteLease] = {}
         self.giving: Leases | None = None
         """Who iterates over leases."""
@@ -110,6 +112,10 @@ class SqliteEngine:
         self.watched.ring_all()
         self.commanded.ring_all()
         self._hints.close()
+        for lease in self.ready:
+            run, attempt = lease.run, lease.attempt
+            lease.file.desk.tell(lambda book, run=run, attempt=attempt: book.release(run, attempt, True))  # type: ignore[misc]
+        self.ready.clear()
         for file in self.files.values():
             await file.desk.close()
             file.lock.release()
@@ -187,13 +193,16 @@ class SqliteEngine:
     async def cancel(
         self, run: str, reason: str = "cancelled", mode: Mode = "now", *, by: str = "", id: str = ""
     ) -> None:
-        if (await self.get(run)).state != "ended":
-            await self.send(run, Cancel(id=id, by=by, reason=reason, mode=mode))
+        status = await self.get(run)
+        if status.state != "ended":
+            await self._send(status, Cancel(id=id, by=by, reason=reason, mode=mode))
 
     async def send(self, run: str, command: AnyCommand) -> str:
+        return await self._send(await self.get(run), command)
+
+    async def _send(self, status: RunStatus, command: AnyCommand) -> str:
         check_command(command)
-        status = await self.get(run)
-        sent = msgspec.structs.replace(command, id=command.id or self._seams.new_id("c"), run=run)
+        sent = msgspec.structs.replace(command, id=command.id or self._seams.new_id("c"), run=status.run)
         root, ended, at = status.root, status.state == "ended" and status.parent != "", self._seams.wall()
         return await self.control.ask(lambda control: control.send(root, sent, ended, at))
 
@@ -247,7 +256,11 @@ class SqliteEngine:
         unsure, self._unsure = self._unsure, True
         claimed = await self.control.ask(lambda control: control.claim(name, most))
         if unsure:
-            known = {*self.leases_given, *(run for _, run in (*self.died, *self.queue))}
+            known = {
+                *self.leases_given,
+                *(lease.run for lease in self.ready),
+                *(run for _, run in (*self.died, *self.queue)),
+            }
             claimed = await self.control.ask(lambda control: control.claimed(name))
             claimed = [one for one in claimed if one[0] not in known]
         await file.desk.ask(lambda book: book.take_in(claimed))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 FULL_LOOK = 0.05
 """Seconds after which a worker that had no room is asked again; twice as many each time, up to a second."""
-CLAIM = 8
-"""Runs that a worker takes from the queue of all at once."""
+AT_ONCE = 64
+"""Runs that a worker takes from the queue of all, or leases, in one transaction."""
 
 
 class SqliteLease:
@@ -106,10 +106,14 @@ class Leases:
             heard = engine.at_work.heard()
             room = self._capacity()
             if room > 0:
-                if not engine.died and not engine.queue:
-                    await engine.claim(min(room, CLAIM))
-                if engine.died or engine.queue:
-                    return await self._next()
+                if not engine.ready:
+                    if not engine.died and not engine.queue:
+                        await engine.claim(min(room, AT_ONCE))
+                    await self._prepare(min(room, AT_ONCE))
+                if engine.ready:
+                    lease = engine.ready.popleft()
+                    engine.leases_given[lease.run] = lease
+                    return lease
             with anyio.move_on_after(pause if room <= 0 else float("inf")):
                 await heard.wait()
             pause = FULL_LOOK if heard.is_set() else min(pause * 2, 1.0)
@@ -128,19 +132,24 @@ class Leases:
             lease.die()
             await engine.given_back(lease, False)
 
-    async def _next(self) -> Lease:
+    async def _prepare(self, most: int) -> None:
+        """Lease some of what is there, in one transaction."""
         engine = self._engine
         line = engine.died or engine.queue
-        file, run = line.popleft()
+        if not line:
+            return
+        file = line[0][0]
+        runs: list[str] = []
+        while line and line[0][0] is file and len(runs) < most:
+            runs.append(line.popleft()[1])
         assert engine.worker is not None
         worker = engine.worker
         try:
-            given = await file.desk.ask(lambda book: book.lease(run, worker))
+            given = await file.desk.ask(lambda book: [book.lease(run, worker) for run in runs])
         except BaseException:
-            line.appendleft((file, run))
+            line.extendleft((file, run) for run in reversed(runs))
             raise
-        lease = engine.leases_given[run] = SqliteLease(engine, file, given)
-        return lease
+        engine.ready.extend(SqliteLease(engine, file, one) for one in given)
 
 
 class Commands:
