@@ -86,9 +86,9 @@ async def test_old_trees_lose_their_facts_and_keep_their_outcome(tmp_path: Path)
 async def test_beyond_a_size_the_oldest_go_first(tmp_path: Path) -> None:
     async with SqliteEngine(tmp_path, worker="main", seams=later()) as engine:
         for number in range(6):
-            await ended(engine, f"r{number}", f"{number}" * 300_000)
+            await ended(engine, f"r{number}", f"{number}" * 150_000)
         assert await engine.prune(larger_than=10_000_000) == 0
-        assert await engine.prune(larger_than=1_000_000) == 3
+        assert await engine.prune(larger_than=600_000) == 3
         gone = [number for number in range(6) if isinstance((await seen(engine, f"r{number}"))[0], tuple)]
         assert gone == [0, 1, 2]
         assert await engine.prune(larger_than=0) == 3
