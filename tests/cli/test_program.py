@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from serving import run_program
+from serving import environment, run_program
 
 from watchkeeper import __version__
 from watchkeeper.cli import main
@@ -70,13 +71,14 @@ def test_help_loads_no_verb_and_nothing_slow() -> None:
     }
 
 
-def test_ps_loads_no_more_than_it_needs() -> None:
+def test_ps_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     """No agent, no guard, no server and no table: that is what makes it answer at once."""
     code = (
         "import json, sys; from watchkeeper.cli import main; main(['ps'])\n"
         "print('\\0' + json.dumps(sorted(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    env = environment(WATCHKEEPER_STATE=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=env)
     loaded = set(json.loads(done.stdout.rpartition("\0")[2]))
     assert loaded.isdisjoint({"trio", "openai", "httpx2", "structlog", "rich", "litestar", "uvicorn", "sqlite3"})
     ours = {name.split(".")[1] for name in loaded if name.startswith("watchkeeper.")}
