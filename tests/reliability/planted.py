@@ -262,5 +262,5 @@ def planted(fault: Fault, seconds: float = 300.0) -> Caught:
         output = said.read_text("utf-8", "replace")
     if verdict == "survived":
         return Caught(fault, "")
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, re.MULTILINE)
     return Caught(fault, failed[1] if failed else "a test that never ended" if verdict == "hung" else "the import")
