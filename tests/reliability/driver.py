@@ -25,7 +25,7 @@ SIZES: dict[str, tuple[int | None, int | None]] = {
     "hostile": (110_000, 1_000_000),
     "streams": (500, 20_000),
     "leaks": (5000, 50_000),
-    "mutation": (2, 0),
+    "mutation": (1, 0),
     "planted": (0, 0),
     "environment": (1, 2),
     "coverage": (None, 1),
