@@ -6,13 +6,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
+import invariance
 from watchkeeper.testing import BACKENDS, backend
 
-# A busy machine is no failure of a property.
+# A busy machine is no failure of a property. The reliability suite names another profile: ``brief`` to see whether what
+# was put into the source is caught at all, ``thorough`` by night.
 settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+settings.register_profile(
+    "brief", deadline=None, max_examples=30, derandomize=True, phases=(Phase.explicit, Phase.generate)
+)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("WATCHKEEPER_PROPERTIES", "unhurried"))
+
+invariance.install()
+
+
+@pytest.fixture(autouse=True)
+def invariants_hold(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The runs of every test keep the invariants; one that breaks them on purpose is marked with the reason."""
+    invariance.found.clear()
+    yield
+    if request.node.get_closest_marker("breaks_invariants") is None:
+        assert not invariance.found, "\n".join(invariance.found)
 
 
 @pytest.fixture(params=BACKENDS)

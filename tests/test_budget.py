@@ -148,7 +148,7 @@ class TreeOfBudgets(RuleBasedStateMachine):
 
 
 TestTreeOfBudgets = TreeOfBudgets.TestCase
-TestTreeOfBudgets.settings = settings(max_examples=100, stateful_step_count=30)
+TestTreeOfBudgets.settings = settings(stateful_step_count=30)
 
 
 def test_eight_children_share_a_limit_of_three() -> None:

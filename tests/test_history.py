@@ -211,7 +211,7 @@ MESSAGES = st.builds(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(MESSAGES, max_size=10))
 def test_any_list_of_messages_becomes_a_valid_conversation(messages: list[Message]) -> None:
     whole = repaired(messages)

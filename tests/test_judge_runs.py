@@ -84,6 +84,14 @@ async def test_marked_calls_are_judged_and_others_are_not() -> None:
     }
 
 
+async def test_half_a_character_in_what_is_judged_is_no_crash() -> None:
+    model = scripted(say(ALLOW))
+    turns = call(("pay", '{"what": "x"'), ("pay", {"what": "y"}), text="I pay \ud800."), say("Done.")
+    outcome, _ = await perform(Agent(scripted(*turns), [pay], judge=Judge(model, every_turn=True)))
+    assert outcome.answer == "Done."
+    assert "I pay \ufffd." in model.requests[0].messages[-1].content
+
+
 async def test_without_a_judge_it_runs() -> None:
     """The run that goes wrong without one."""
 

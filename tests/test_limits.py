@@ -197,3 +197,24 @@ async def test_a_pause_is_neither() -> None:
     assert outcome.reason == "working_time"
     assert outcome.seconds == pytest.approx(115)
     assert outcome.working_seconds == pytest.approx(15)
+
+
+async def test_what_rounding_leaves_of_a_time_limit_is_waited_out() -> None:
+    """Late on a clock the rest of a limit can be less than the clock can show: waiting for it would never end."""
+    await anyio.sleep(1_000_000.3)
+    async with supervised() as supervisor:
+        agent = Agent(scripted(say("half", stall=True)), limits=Limits(seconds=0.0822))
+        run = await supervisor.start(agent, "Do it.")
+        looks = 0
+        times = run.times
+
+        def counted() -> Any:
+            nonlocal looks
+            looks += 1
+            assert looks < 1000, "it looks at the clock again and again, and the clock stands still"
+            return times()
+
+        run.times = counted  # type: ignore[method-assign]
+        outcome = await run.wait()
+    assert outcome.reason == "time"
+    assert outcome.seconds == pytest.approx(0.0822, abs=1e-5)

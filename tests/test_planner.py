@@ -30,7 +30,7 @@ def closure(waits: list[tuple[int, ...]]) -> list[set[int]]:
     return whole
 
 
-@settings(max_examples=600)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.lists(EFFECTS, max_size=12))
 def test_the_plan_is_that_of_every_earlier_conflicting_call(effects: list[Effect]) -> None:
     plain = [

@@ -241,13 +241,13 @@ async def test_hundreds_of_runs_share_nothing_they_should_not() -> None:
     async with supervised() as supervisor:
         runs = [
             await supervisor.start(Agent(looking(f"answer {n}", turns=3, delay=n % 7), [look]), f"task {n}")
-            for n in range(300)
+            for n in range(200)
         ]
         outcomes = [await run.wait() for run in runs]
         assert supervisor.runs == {}
-    assert [outcome.answer for outcome in outcomes] == [f"answer {n}" for n in range(300)]
+    assert [outcome.answer for outcome in outcomes] == [f"answer {n}" for n in range(200)]
     assert {len(outcome.calls) for outcome in outcomes} == {3}
-    assert len({outcome.run for outcome in outcomes}) == 300
+    assert len({outcome.run for outcome in outcomes}) == 200
 
 
 async def test_what_a_run_held_is_let_go() -> None:

@@ -78,7 +78,7 @@ def _canonical(struct: msgspec.Struct) -> bytes:
     try:
         return _encode(struct)
     except TypeError:  # keys that are no strings
-        return _encode(msgspec.to_builtins(struct, str_keys=True))
+        return _encode(msgspec.to_builtins(struct, str_keys=True, order="deterministic"))
 
 
 def canonical(tool: Tool, values: dict[str, Any]) -> bytes:

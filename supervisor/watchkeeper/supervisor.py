@@ -90,6 +90,8 @@ T = TypeVar("T")
 
 CLOSING = 10.0
 """Seconds beyond the longest grace period that leaving waits for outcomes: each of them comes long before."""
+TICK = 1e-6
+"""Seconds that a wait for a deadline takes at least: what is left of one by rounding is less than a clock can show."""
 ROUNDS = 3
 """Rounds of the loop within which a cancel from without has reached all tasks of the supervisor."""
 BLAMED = 8
@@ -640,7 +642,7 @@ class Supervisor:
                 dues: list[float | None] = [one.left for one in times if one.running]
                 dues += [due - now for due in (run.after_turn_by, run.paused_until) if due is not None]
                 dues.append(executor.overdue(now))
-                wait = min((watchdog.due(), *(due for due in dues if due is not None)))
+                wait = max(min((watchdog.due(), *(due for due in dues if due is not None))), TICK)
                 run.wakes_at = now + wait
                 with anyio.move_on_after(wait) as timer:
                     await run.changed()

@@ -11,7 +11,7 @@ import msgspec
 from ..allowance import Allowance
 from ..answers.form import Fitted, Form
 from ..budget import Hold, Short
-from ..messages import Held, Message, Opinion, OpinionAsked, Overrun, Settled, Usage
+from ..messages import Held, Message, Opinion, OpinionAsked, Overrun, Settled, Usage, mended
 from ..model import Finished, Model, ModelError, Request, TextDelta, UsageReported
 from ..prices import Prices
 from ..provider import Provider
@@ -90,7 +90,7 @@ class Adviser:
     async def _ask(self, instructions: str, data: object, repair: Repair) -> Advice:
         self._allowance.price = await self._prices.of(self._model)
         redaction = self._log.redaction
-        told = msgspec.json.encode(redaction.anything(msgspec.to_builtins(data))).decode("utf-8", "replace")
+        told = msgspec.json.encode(mended(redaction.anything(msgspec.to_builtins(data)))).decode()
         messages: tuple[Message, ...] = (Message("system", instructions), Message("user", told))
         for _ in range(ROUNDS):
             said = await self._say(messages)

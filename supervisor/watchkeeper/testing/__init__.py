@@ -1,4 +1,5 @@
-"""What one needs to test agents under supervision: virtual time, a scripted model, a strict server, trajectories."""
+"""What one needs to test agents under supervision: virtual time, a scripted model, a strict server, trajectories,
+faults by seed, and the invariants that every run must hold."""
 
 from __future__ import annotations
 
@@ -21,9 +22,11 @@ _HOMES = {
     "Fault": "turns",
     "Say": "turns",
     "ScriptedModel": "script",
+    "SeededFaults": "faults",
     "Slow": "turns",
     "Stall": "turns",
     "Step": "script",
+    "Violation": "invariants",
     "VirtualLoop": "virtual",
     "VirtualSeams": "virtual",
     "backend": "virtual",
@@ -33,12 +36,18 @@ _HOMES = {
     "fail": "script",
     "forever": "script",
     "say": "script",
+    "violations": "invariants",
+    "violations_of": "invariants",
     "write_trajectory": "trajectory",
 }
 
 __all__ = ["BACKENDS", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
+    from .faults import SeededFaults as SeededFaults
+    from .invariants import Violation as Violation
+    from .invariants import violations as violations
+    from .invariants import violations_of as violations_of
     from .script import ScriptedModel as ScriptedModel
     from .script import Step as Step
     from .script import call as call

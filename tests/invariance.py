@@ -1,0 +1,31 @@
+"""Every run of every test is held to the invariants: it is looked through when it has ended."""
+
+from __future__ import annotations
+
+from watchkeeper import Run, Supervisor
+from watchkeeper.testing.invariants import violations_of
+
+MOST = 20_000
+"""Facts of a log up to which it is looked through: the few longer ones are of tests about speed and memory."""
+
+found: list[str] = []
+"""What runs have broken since the list was cleared."""
+
+_drive = Supervisor._drive
+
+
+async def _looked_through(self: Supervisor, run: Run) -> None:
+    try:
+        await _drive(self, run)
+    finally:
+        look_through(run)
+
+
+def look_through(run: Run) -> None:
+    """A run that an engine keeps may be one of several attempts, whose facts end and begin where they please."""
+    if run.log.n <= MOST and getattr(run.root, "lease", None) is None:
+        found.extend(f"run {run.id} of {run.agent.name}: {violation}" for violation in violations_of(run))
+
+
+def install() -> None:
+    Supervisor._drive = _looked_through  # type: ignore[method-assign]

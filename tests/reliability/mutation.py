@@ -1,0 +1,163 @@
+"""How good the tests of the pure cores are: small faults put into them, one at a time, and how many the tests catch.
+
+A mutant is one change of one node of the source: another comparison, a sign, a number one higher, a condition turned
+round, a statement left out. Which of them are tried is drawn by seed, the same number of each core. Some mutants change
+nothing that can be seen; they count as survivors all the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from .surgery import Verdict, operate, unchanged
+
+DETECTORS = (
+    *("churn", "compaction", "complaint", "cycle", "equal", "failing", "fruitless", "handover", "interleaved"),
+    *("monologue", "poll", "recurring", "silence", "similar", "stale", "turnedaway", "volume"),
+)
+"""Those that have a file of tests of their own; what the tests of scenarios would catch beside it is not counted."""
+
+CORES: dict[str, tuple[str, ...]] = {
+    "watchkeeper.planner": ("tests/test_planner.py",),
+    "watchkeeper.ledger": ("tests/test_ledger.py",),
+    "watchkeeper.budget": ("tests/test_budget.py",),
+    "watchkeeper.ladder": ("tests/test_ladder.py",),
+    **{f"watchkeeper.detect.{name}": (f"tests/detect/test_{name}.py",) for name in DETECTORS},
+}
+"""The cores, and the tests that are to catch what is wrong with each."""
+
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+_OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.BitOr: ast.BitAnd,
+    ast.BitAnd: ast.BitOr,
+}
+_SWAPPED = {"min": "max", "max": "min", "any": "all", "all": "any"}
+
+
+class Mutant(NamedTuple):
+    module: str
+    line: int
+    what: str
+    tree: ast.Module
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line}: {self.what}"
+
+
+def mutants(module: str, numbers: Iterable[int]) -> list[Mutant]:
+    """The mutants of a module with these numbers, counted from 0 in the order of its source."""
+    return [_mutant(module, number) for number in numbers]
+
+
+def count(module: str) -> int:
+    return sum(1 for _ in _changes(unchanged(module)))
+
+
+def _mutant(module: str, number: int) -> Mutant:
+    tree = unchanged(module)
+    node, change = next(islice(_changes(tree), number, None))
+    before, line = ast.unparse(node), getattr(node, "lineno", 0)
+    change()
+    ast.fix_missing_locations(tree)
+    after = "left out" if isinstance(node, ast.stmt) and not isinstance(node, ast.AugAssign) else ast.unparse(node)
+    return Mutant(module, line, f"{before[:60]!r} is {after[:60]!r}", tree)
+
+
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[], None]]]:
+    """The nodes that can be changed, each with what changes it."""
+    for node in _walk(tree):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+            yield node, _setting(node, "ops", [_COMPARISONS[type(node.ops[0])]()])
+        elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OPERATORS:
+            yield node, _setting(node, "op", _OPERATORS[type(node.op)]())
+        elif isinstance(node, ast.BoolOp):
+            yield node, _setting(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield node, _setting(node, "operand", ast.UnaryOp(ast.Not(), node.operand))
+        elif isinstance(node, ast.If | ast.IfExp | ast.While) and isinstance(
+            node.test, ast.Name | ast.Call | ast.Attribute
+        ):
+            yield node.test, _setting(node, "test", ast.UnaryOp(ast.Not(), node.test))
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float, bool):
+            value = not node.value if isinstance(node.value, bool) else node.value + 1
+            yield node, _setting(node, "value", value)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in _SWAPPED:
+            yield node, _setting(node, "id", _SWAPPED[node.id])
+        elif (
+            isinstance(node, ast.Break | ast.Continue)
+            or (isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant))
+            or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute | ast.Subscript))
+        ):
+            yield node, _leave_out(tree, node)
+        elif isinstance(node, ast.Return) and node.value is not None and not isinstance(node.value, ast.Constant):
+            yield node.value, _setting(node, "value", ast.Constant(None))
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run: no annotations, signatures, decorators, names of slots, or checks of our own."""
+    for part in _parts(node):
+        if isinstance(part, ast.Assert | ast.Import | ast.ImportFrom):
+            continue
+        if isinstance(part, ast.If) and "TYPE_CHECKING" in ast.unparse(part.test):
+            continue
+        if isinstance(part, ast.Assign) and "__slots__" in ast.unparse(part.targets[0]):
+            continue
+        yield part
+        yield from _walk(part)
+
+
+def _parts(node: ast.AST) -> Iterable[ast.AST]:
+    if isinstance(node, ast.FunctionDef):
+        return node.body
+    if isinstance(node, ast.ClassDef):
+        return node.body
+    if isinstance(node, ast.AnnAssign):
+        return [node.value] if node.value is not None else []
+    return ast.iter_child_nodes(node)
+
+
+def _setting(node: ast.AST, field: str, value: object) -> Callable[[], None]:
+    return lambda: setattr(node, field, value)
+
+
+def _leave_out(tree: ast.Module, node: ast.stmt) -> Callable[[], None]:
+    def change() -> None:
+        for parent in ast.walk(tree):
+            for _, value in ast.iter_fields(parent):
+                if isinstance(value, list) and node in value:
+                    value[value.index(node)] = ast.copy_location(ast.Pass(), node)
+                    return
+
+    return change
+
+
+def drawn(module: str, number: int | None, seed: int) -> list[Mutant]:
+    """So many of its mutants, or all of them, in the order of the source."""
+    there = range(count(module))
+    if number is None or number >= len(there):
+        return mutants(module, there)
+    return mutants(module, sorted(random.Random(f"{seed} {module}").sample(there, number)))
+
+
+def tried(mutant: Mutant) -> Verdict:
+    return operate(mutant.module, mutant.tree, CORES[mutant.module])

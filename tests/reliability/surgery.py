@@ -1,0 +1,113 @@
+"""One module of the package with other source, and tests against it: in a forked process, nothing is written.
+
+The parent has loaded what is slow to load and none of ours, so that each child begins with the tests.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "supervisor"
+
+Verdict = Literal["caught", "survived", "hung"]
+
+
+def path_of(module: str) -> Path:
+    """The file of a module of ours: ``watchkeeper.detect.equal``."""
+    return SOURCE.joinpath(*module.split(".")).with_suffix(".py")
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def __init__(self, module: str, tree: ast.Module) -> None:
+        super().__init__(module, str(path_of(module)))
+        self._tree = tree
+
+    def get_code(self, fullname: str) -> object:  # type: ignore[override]
+        return compile(self._tree, str(path_of(self.name)), "exec", dont_inherit=True)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, module: str, tree: ast.Module) -> None:
+        self._module = module
+        self._tree = tree
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self._module:
+            return None
+        loader = _Loader(self._module, self._tree)
+        return importlib.util.spec_from_file_location(fullname, path_of(fullname), loader=loader)
+
+
+def load() -> None:
+    """Load what every child needs, and check that none of ours is among it."""
+    import anyio
+    import anyio._backends._asyncio
+    import anyio._backends._trio  # noqa: F401
+    import hypothesis
+    import hypothesis.stateful  # noqa: F401
+    import msgspec  # noqa: F401
+    import pytest  # noqa: F401
+    import structlog  # noqa: F401
+    import trio.testing  # noqa: F401
+
+    loaded = [name for name in sys.modules if name.partition(".")[0] == "watchkeeper"]
+    assert not loaded, f"loaded before the fork: {', '.join(loaded)}"
+
+
+def operate(
+    module: str, tree: ast.Module, tests: Sequence[str], *, seconds: float = 120.0, said: Path | None = None
+) -> Verdict:
+    """Run the tests with the module as ``tree``: were they to fail, it is ``caught``.
+
+    One that takes longer is ``hung``, and killed with all that it has started. ``said``: where the output goes.
+    """
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            os.setsid()
+            code = _child(module, tree, tests, said)
+        finally:
+            os._exit(code)
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return "survived" if os.waitstatus_to_exitcode(status) == 0 else "caught"
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "hung"
+
+
+def _child(module: str, tree: ast.Module, tests: Sequence[str], said: Path | None) -> int:
+    import pytest
+
+    output = os.open(said or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.chdir(ROOT)
+    os.environ["WATCHKEEPER_PROPERTIES"] = "brief"
+    sys.meta_path.insert(0, _Finder(module, tree))
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others' plugins take longer to load than the tests take
+    plugins = ["-p", "anyio.pytest_plugin", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider"]
+    loaded = "ignore::pytest.PytestAssertRewriteWarning"  # of what the parent has loaded already
+    return int(pytest.main(["-x", "-q", "-W", loaded, *plugins, *tests]))
+
+
+def unchanged(module: str) -> ast.Module:
+    return ast.parse(path_of(module).read_text("utf-8"))
