@@ -23,6 +23,7 @@ from watchkeeper.messages import (
     CancelRequested,
     EvidenceFound,
     Held,
+    LimitsRaised,
     ModelRequested,
     Nudged,
     Overrun,
@@ -260,6 +261,13 @@ def test_an_idempotent_tool_may_run_again(sound: Log) -> None:
     second(CallStarted, 1, attempt=2)(log)
     assert [violation.rule for violation in violations(renumbered(log))] == ["once"]
     assert violations(renumbered(log), idempotent=["put"]) == []
+
+
+def test_what_is_granted_raises_the_limit(sound: Log) -> None:
+    log = list(sound)
+    changed(RunStarted, 0, limits={"calls": 4})(log)
+    log.insert(1, LimitsRaised(n=0, run="r", at=0, t=0, amounts={"calls": 1}))
+    assert "budget" not in {violation.rule for violation in violations(renumbered(log))}
 
 
 def test_beyond_a_limit_is_an_overrun_if_it_is_said(sound: Log) -> None:

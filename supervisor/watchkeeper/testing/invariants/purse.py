@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ...messages import CallStarted, ChildEnded, Event, Held, Overrun, RunStarted, Settled
+from ...messages import CallStarted, ChildEnded, Event, Held, LimitsRaised, Overrun, RunStarted, Settled
 from .rules import Say
 
 SLACK = 1e-6
@@ -28,6 +28,7 @@ class Purse:
         self._overrun = False
         self.folds: dict[type[Event], Callable[[Any], None]] = {
             RunStarted: self._run_started,
+            LimitsRaised: self._raised,
             CallStarted: self._call_started,
             Held: self._hold,
             Settled: self._settled,
@@ -42,7 +43,12 @@ class Purse:
             self._say("budget", *self._over)
 
     def _run_started(self, event: RunStarted) -> None:
-        self._limits = self._limits or event.limits
+        self._limits = self._limits or dict(event.limits)
+
+    def _raised(self, event: LimitsRaised) -> None:
+        for dimension, amount in event.amounts.items():
+            if (limit := self._limits.get(dimension)) is not None:
+                self._limits[dimension] = limit + amount
 
     def _call_started(self, event: CallStarted) -> None:
         self._started.add(event.call_id)
