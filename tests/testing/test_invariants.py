@@ -266,7 +266,7 @@ def test_an_idempotent_tool_may_run_again(sound: Log) -> None:
 def test_what_is_granted_raises_the_limit(sound: Log) -> None:
     log = list(sound)
     changed(RunStarted, 0, limits={"calls": 4})(log)
-    log.insert(1, LimitsRaised(n=0, run="r", at=0, t=0, amounts={"calls": 1}))
+    log.insert(1, LimitsRaised(n=0, run="r", at=0, t=0, amounts={"calls": 2}))
     assert "budget" not in {violation.rule for violation in violations(renumbered(log))}
 
 
