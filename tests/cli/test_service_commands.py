@@ -149,4 +149,4 @@ def test_without_a_service_there_is_no_stack(
 
 def test_an_address_that_cannot_be_bound_is_bad_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--bind", "unix:/proc/nowhere/api.sock"]) == 78
-    assert "unix:/proc/nowhere/api.sock: cannot listen there" in capsys.readouterr().err
+    assert "unix:/proc/nowhere/api.sock cannot be listened at" in capsys.readouterr().err
