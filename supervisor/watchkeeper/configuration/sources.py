@@ -21,7 +21,10 @@ COMMAND_LINE = "the command line"
 MAX_BYTES = 1 << 20
 OTHERS = frozenset(
     f"{PREFIX}{name}"
-    for name in ("CONFIG", "URL", "TOKEN", "TOKEN_KEY", "CALL", "WORKER", "MODEL_PYTHON", "DATA", "REAL_MODEL")
+    for name in (
+        *("CONFIG", "URL", "TOKEN", "TOKEN_KEY", "CALL", "WORKER", "LINE", "STACKS"),
+        *("MODEL_PYTHON", "DATA", "REAL_MODEL", "PROPERTIES"),  # of the scripts and the tests
+    )
 )
 """Variables with our prefix that are no settings."""
 STATE = f"{PREFIX}STATE"
