@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from stage import Stage
+from cli_stage import Stage
 
 from watchkeeper.cli import main
 from watchkeeper.cli.listed import FOREGROUND, Source

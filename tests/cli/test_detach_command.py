@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from stage import Stage
+from cli_stage import Stage
 
 from watchkeeper.cli import main
 from watchkeeper.cli.listed import FOREGROUND, Source

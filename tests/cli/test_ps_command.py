@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from stage import Stage
+from cli_stage import Stage
 
 from watchkeeper.cli import main
 from watchkeeper.cli.columns import plain

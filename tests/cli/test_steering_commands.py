@@ -6,7 +6,7 @@ import io
 import json
 
 import pytest
-from stage import ARGUMENTS, Stage
+from cli_stage import ARGUMENTS, Stage
 
 from watchkeeper.cli import main
 from watchkeeper.engine import AddBudget, Approve, Deny, Pause, Resume, Steer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from stage import Stage
+from cli_stage import Stage
 
 from watchkeeper.cli import main
 from watchkeeper.cli.listed import FOREGROUND, Source

@@ -16,12 +16,13 @@ import msgspec
 
 from ..agent import Agent
 from ..errors import ApprovalError, CassetteError, CassetteMiss, ConfigurationError, RunEndedError
-from ..messages import CallEnded, Event, LoopBlocked, RunEnded, decode_event, encode_event
+from ..messages import CallEnded, Event, LoopBlocked, RunEnded, decode_event
 from ..redaction import Redaction
 from ..seams import Seams
 from .beside import played_beside
 from .consent import play_consent
 from .entries import TICKS, HostDid, Input
+from .facts import encoded
 from .fault import Fault, Faults
 from .match import difference, shown
 from .order import Order
@@ -313,7 +314,7 @@ class Played(Seams):
     def _fact(self, event: Event) -> None:
         root, facts = self.root, self.score.facts
         if root.exact:
-            got = encode_event(event)
+            got = encoded(event)
             recorded = bytes(facts[event.n - 1].event) if event.n <= len(facts) else b"{}"
             if got != recorded:
                 lines = difference(_shown(recorded), _shown(got))

@@ -18,7 +18,7 @@ import msgspec
 from .. import messages
 from ..agent import Agent
 from ..current import current_call
-from ..messages import CallEnded, CallStarted, ChildStarted, Event, LoopBlocked, RunEnded, encode_event
+from ..messages import CallEnded, CallStarted, ChildStarted, Event, LoopBlocked, RunEnded
 from ..model import Request
 from ..redaction import Redaction
 from ..seams import Seams
@@ -27,6 +27,7 @@ from . import chunks, scrub
 from .beside import recorded_beside
 from .consent import record_consent
 from .entries import TICKS, Action, Began, Drawn, Happened, HostDid, Line, RunLine, ToolEnded
+from .facts import encoded
 from .order import ROUNDS
 from .outcome import arguments_of
 from .recording import Attempt, RecordedModel, recorded_tool
@@ -293,7 +294,7 @@ class Taken(Seams):
             self.root.live -= self._entered
             self._begun()
         reads, self._reads = self._reads, {}
-        self.write(Happened(run=self.id, reads=reads, event=msgspec.Raw(encode_event(event))))
+        self.write(Happened(run=self.id, reads=reads, event=msgspec.Raw(encoded(event))))
 
     def _take_up(self, call_id: str, after: int) -> None:
         """The run goes on with what a thread gave, or without it."""
