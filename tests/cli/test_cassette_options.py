@@ -8,9 +8,11 @@ import subprocess
 from pathlib import Path
 
 import httpx2
+import msgspec
 import pytest
 from serving import PROGRAM, TIMEOUT, environment, run_program, served
 
+from watchkeeper import Event, decode_event
 from watchkeeper.cli import main
 from watchkeeper.testing import BACKENDS
 from watchkeeper.testing.server import CallTools, Say
@@ -47,13 +49,19 @@ def played(folder: Path, *more: str, task: str = "Do it.") -> int:
     return main(run_in(folder, "--from-cassette", str(folder / "run.jsonl"), *more, task=task))
 
 
+def events(file: Path) -> list[Event]:
+    """The facts of a file. The version of the code is said where an engine keeps the run, and no played run is kept."""
+    first, *rest = map(decode_event, file.read_bytes().splitlines())
+    return [msgspec.structs.replace(first, code=""), *rest]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_recorded_run_plays_back_to_the_same_events(
     backend: str, recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (recorded / "root" / "a.txt").unlink()  # no tool is run
     assert played(recorded, "--backend", backend) == 0
-    assert (recorded / "events").read_bytes() == (recorded / "recorded-events").read_bytes()
+    assert events(recorded / "events") == events(recorded / "recorded-events")
     assert "    Done." in capsys.readouterr().out
 
 

@@ -88,7 +88,7 @@ async def test_leak_01_nothing_of_a_runs_context_outlives_it() -> None:
 def census() -> tuple[int, int, int]:
     """Objects of ours and coroutines of anybody (loops keep timers that were cancelled for a while); files; threads."""
     gc.collect()
-    kinds = Counter(type(thing).__module__.partition(".")[0] for thing in gc.get_objects())
+    kinds = Counter(str(type(thing).__module__).partition(".")[0] for thing in gc.get_objects())
     coroutines = sum(isinstance(thing, CoroutineType) for thing in gc.get_objects())
     return kinds["watchkeeper"] + coroutines, len(os.listdir("/proc/self/fd")), threading.active_count()
 

@@ -26,6 +26,7 @@ from ...messages import (
     RunEnding,
     RunStarted,
 )
+from ...naming import meant
 from ...outputs import MAX_DETAIL
 from ...planner import conflict
 from ...redaction import MARK
@@ -59,6 +60,7 @@ class Calls:
         self._idempotent = frozenset(idempotent)
         self._continued: bool | None = None
         """It goes on from an earlier run, whose evidence counts; None: it never began."""
+        self._tools: tuple[str, ...] = ()
         self._calls: dict[str, _Call] = {}
         self._slots: dict[tuple[int, int], _Call] = {}
         self._open: dict[str, _Call] = {}
@@ -88,6 +90,7 @@ class Calls:
 
     def _run_started(self, event: RunStarted) -> None:
         self._continued = bool(event.continues)
+        self._tools = event.tools
 
     def _requested(self, event: ModelRequested) -> None:
         for call_id, call in self._open.items():
@@ -117,8 +120,9 @@ class Calls:
         if call is None:
             self._say("permission", event, f"call {event.call_id} is admitted, and is not open")
             return
-        if call.tool != event.tool:
+        if (meant(call.tool, self._tools) or call.tool) != event.tool:
             self._say("permission", event, f"call {event.call_id} asked for {call.tool}, and {event.tool} is admitted")
+        call.tool = event.tool
         call.effect = Effect(_whole(event.reads), _whole(event.writes))
         call.waits = event.waits_for
 
