@@ -288,5 +288,6 @@ class Engine(Protocol):
     def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
         """Runs to execute, as long as ``capacity()`` is above 0: first those whose attempt has died, then the queue in
         order. One iterator for each worker; leaving it takes no lease back. A second one of the same worker says that
-        the first is gone: its leases are lost, and given out again."""
+        the first is gone: its leases are lost, and given out again. After an :class:`EngineError` the same iterator
+        may be asked again."""
         ...

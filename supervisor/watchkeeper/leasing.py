@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -57,7 +57,7 @@ class Worker:
         self._most = most
         self._expected: dict[str, Run] = {}
         """Runs that were started here and have no lease yet."""
-        self._taken: set[str] = set()
+        self._taken: dict[str, Lease] = {}
         self.refused: dict[str, str] = {}
         """Runs that cannot be executed here, and why."""
         self.draining = False
@@ -68,11 +68,16 @@ class Worker:
 
     async def run(self, tasks: anyio.abc.TaskGroup) -> None:
         """Take leases until the engine is left."""
+        leases: AsyncIterator[Lease] | None = None
         while True:
             try:
-                async for lease in self._engine.leases(self.capacity, worker=self._name):
-                    self._take(lease, tasks)
-            except EngineError as error:
+                if leases is None:
+                    leases = aiter(self._engine.leases(self.capacity, worker=self._name))
+                self._take(await anext(leases), tasks)
+                continue
+            except StopAsyncIteration:
+                leases = None
+            except EngineError as error:  # the same iterator goes on: another one would cost the runs their leases
                 reports.report("leases_failed", cause=str(error))
             await anyio.sleep(AGAIN)
 
@@ -107,7 +112,7 @@ class Worker:
             if run.obedience is not None:
                 await run.obedience.close(ended=run.cut is None)
             await self._release(lease, suspended=run.cut == "suspended")
-        self._taken.discard(run.id)
+        self._leave(lease)
 
     async def drain(self, seconds: float) -> None:
         """Take no further lease, and suspend the runs: each after its turn, or when the time is up."""
@@ -128,13 +133,18 @@ class Worker:
     # -- a lease -------------------------------------------------------------------------------------------------------
 
     def _take(self, lease: Lease, tasks: anyio.abc.TaskGroup) -> None:
-        self._taken.add(lease.run)
+        self._taken[lease.run] = lease
         run = self._expected.pop(lease.run, None)
         if run is not None:
             run.lease = lease
             run.notify()
         else:
             tasks.start_soon(self._lead, lease, name=f"lease {lease.run}")
+
+    def _leave(self, lease: Lease) -> None:
+        """It takes no room any more. Another lease of the same run may have been given since."""
+        if self._taken.get(lease.run) is lease:
+            del self._taken[lease.run]
 
     async def _lead(self, lease: Lease) -> None:
         try:
@@ -143,9 +153,9 @@ class Worker:
         except EngineError as error:
             reports.report("lease_failed", run=lease.run, cause=str(error))
             await self._release(lease)
-            self._taken.discard(lease.run)
+            self._leave(lease)
         except ConfigurationError as error:
-            self._taken.discard(lease.run)
+            self._leave(lease)
             await self._refuse(lease, str(error))
         else:
             if run is not None:
@@ -160,7 +170,7 @@ class Worker:
             earlier = await before(lease, facts, supervisor.seams, supervisor.wording)
             if earlier.past.ended:
                 await self._release(lease)
-                self._taken.discard(lease.run)
+                self._leave(lease)
                 return None
         run = supervisor.run_of(spec, agent, lease.run)
         run.lease, run.before = lease, earlier

@@ -449,12 +449,17 @@ class Supervisor:
         return self.worker is not None and run.parent is None and run.lease is None
 
     def _let_out(self, run: Run) -> None:
-        self.runs.pop(run.id, None)
+        self._leave(run)
         self._inside.discard(run)
         if self._queue and len(self._inside) < self._max_runs:
             following = self._queue.popleft()
             self._inside.add(following)
             following.notify()
+
+    def _leave(self, run: Run) -> None:
+        """It is none of the runs any more. Another attempt may have come in its place."""
+        if self.runs.get(run.id) is run:
+            del self.runs[run.id]
 
     async def _perform(self, run: Run, tasks: anyio.abc.TaskGroup) -> None:
         """Wire the three actors and start them, then wait until something ends the run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,6 +20,7 @@ from watchkeeper.engine import (
     Approve,
     Cancel,
     Deny,
+    Engine,
     EngineError,
     HandOver,
     Lease,
@@ -27,7 +29,7 @@ from watchkeeper.engine import (
     RunSpec,
     Steer,
 )
-from watchkeeper.journal import MemoryEngine
+from watchkeeper.journal import MemoryEngine, SqliteEngine
 from watchkeeper.messages import (
     ApprovalRequested,
     ApprovalResolved,
@@ -51,7 +53,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 @asynccontextmanager
-async def working(engine: MemoryEngine, agent: Agent, *, seeded: int = 1, **settings: Any) -> AsyncIterator[Supervisor]:
+async def working(engine: Engine, agent: Agent, *, seeded: int = 1, **settings: Any) -> AsyncIterator[Supervisor]:
     seams = VirtualSeams(seed=seeded)
     settings = {"agents": {agent.name: agent}, "plugged": False, "keep": 100_000, **settings}
     async with engine, Supervisor(engine=engine, seams=seams, **settings) as boss:
@@ -353,6 +355,31 @@ async def test_a_fenced_attempt_touches_nothing_more() -> None:
         assert len(of(facts, RunEnded)) == 1
         assert facts[n].n == n + 1
         assert isinstance(facts[n], Recovered)
+
+
+@pytest.mark.parametrize(("kind", "look"), [("memory", "take"), ("sqlite", "claim")])
+async def test_a_failed_look_for_leases_costs_no_run_its_lease(tmp_path: Path, kind: str, look: str) -> None:
+    slow = Slow()
+    engine: Engine = memory()
+    if kind == "sqlite":
+        engine = SqliteEngine(tmp_path, worker="main", seams=VirtualSeams())
+    async with working(engine, slow.agent) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        await slow.begun()
+        run, sound = boss.runs[RUN], getattr(engine, look)
+
+        def locked(*_: Any) -> None:
+            setattr(engine, look, sound)
+            raise EngineError("another process has kept it locked")
+
+        setattr(engine, look, locked)
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run="r2")
+        await slow.begun(2)
+        assert set(boss.runs) == {RUN, "r2"}
+        assert boss.runs[RUN] is run
+        slow.going.set()
+        assert (await run.wait()).answer == "Done."
+        assert (await engine.get(RUN)).attempt == 1
 
 
 class Full(MemoryEngine):

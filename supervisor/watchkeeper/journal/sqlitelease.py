@@ -93,6 +93,8 @@ class Leases:
         self._engine = engine
         self._capacity = capacity
         self._begun = False
+        self._before: deque[SqliteLease] = deque()
+        """Leases of whoever iterated before."""
 
     def __aiter__(self) -> Leases:
         return self
@@ -100,7 +102,10 @@ class Leases:
     async def __anext__(self) -> Lease:
         engine = self._engine
         if not self._begun:
-            await self._begin()
+            self._begin()
+        while self._before and engine.is_open and engine.giving is self:
+            await engine.given_back(self._before[0], False)
+            self._before.popleft()
         pause = FULL_LOOK
         while engine.is_open and engine.giving is self:
             heard = engine.at_work.heard()
@@ -119,7 +124,7 @@ class Leases:
             pause = FULL_LOOK if heard.is_set() else min(pause * 2, 1.0)
         raise StopAsyncIteration
 
-    async def _begin(self) -> None:
+    def _begin(self) -> None:
         """Whoever iterated before is gone, and with it its leases."""
         engine = self._engine
         engine.check_open()
@@ -128,9 +133,9 @@ class Leases:
         self._begun = True
         engine.giving = self
         engine.at_work.ring()
-        for lease in list(engine.leases_given.values()):
+        self._before.extend(engine.leases_given.values())
+        for lease in self._before:
             lease.die()
-            await engine.given_back(lease, False)
 
     async def _prepare(self, most: int) -> None:
         """Lease some of what is there, in one transaction."""
