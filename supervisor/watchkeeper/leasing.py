@@ -162,7 +162,7 @@ class Worker:
                 await self._supervisor.lead(run)
 
     async def _made(self, lease: Lease, facts: list[Event]) -> Run | None:
-        """The run, as far as it can be executed here. None: it has its end already."""
+        """The run, as far as it can be executed here. None: it has its end already, or is for another attempt."""
         earlier: Before | None = None
         spec, supervisor = lease.spec, self._supervisor
         agent = self._agent_of(spec, next((fact.code for fact in facts if isinstance(fact, RunStarted)), ""))
@@ -172,6 +172,10 @@ class Worker:
                 await self._release(lease)
                 self._leave(lease)
                 return None
+        if self.draining:  # nobody waits for it any more
+            await self._release(lease, suspended=True)
+            self._leave(lease)
+            return None
         run = supervisor.run_of(spec, agent, lease.run)
         run.lease, run.before = lease, earlier
         return run

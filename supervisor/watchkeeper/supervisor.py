@@ -702,7 +702,10 @@ class Supervisor:
         grace = max((run.agent.limits.grace for run in left), default=0.0)
         with anyio.CancelScope(shield=True), anyio.move_on_after(grace + CLOSING):
             for run in left:
-                run.cancel("supervisor_closed")
+                if run.parent is None and run.lease is not None:
+                    run.break_off("suspended")
+                else:
+                    run.cancel("supervisor_closed")
             for run in left:
                 await run.wait()
 

@@ -30,6 +30,7 @@ from watchkeeper.engine import (
     Steer,
 )
 from watchkeeper.journal import MemoryEngine, SqliteEngine
+from watchkeeper.journal.memorylease import MemoryLease
 from watchkeeper.messages import (
     ApprovalRequested,
     ApprovalResolved,
@@ -335,6 +336,31 @@ async def test_what_does_not_end_in_time_is_broken_off_and_run_again() -> None:
     check(facts, of(facts, RunEnded)[0].outcome, again.world)
     assert [event.result.kind for event in of(facts, CallEnded)] == ["finished"]
     assert (slow.ended, again.ended) == (0, 1)
+
+
+async def test_a_run_taken_up_during_a_drain_is_left_to_another_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow, engine, sound = Slow(), memory(), MemoryLease.facts
+
+    async def facts(lease: MemoryLease, run: str | None = None) -> AsyncIterator[Event]:
+        await anyio.sleep(5)
+        async for event in sound(lease, run):
+            yield event
+
+    async with working(engine, slow.agent, drain=20) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        await slow.begun()
+        monkeypatch.setattr(MemoryLease, "facts", facts)
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run="r2")
+        await anyio.sleep(1)
+    monkeypatch.undo()
+    assert slow.began == 1
+    again = Slow()
+    again.going.set()
+    async with working(engine, again.agent, seeded=2):
+        outcomes = [of(await kept(engine, run), RunEnded)[0].outcome for run in (RUN, "r2")]
+    assert [outcome.answer for outcome in outcomes] == ["Done.", "Done."]
 
 
 async def test_a_fenced_attempt_touches_nothing_more() -> None:
