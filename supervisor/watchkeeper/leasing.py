@@ -68,12 +68,13 @@ class Worker:
 
     async def run(self, tasks: anyio.abc.TaskGroup) -> None:
         """Take leases until the engine is left."""
+        self._tasks = tasks
         leases: AsyncIterator[Lease] | None = None
         while True:
             try:
                 if leases is None:
                     leases = aiter(self._engine.leases(self.capacity, worker=self._name))
-                self._take(await anext(leases), tasks)
+                self._take(await anext(leases))
                 continue
             except StopAsyncIteration:
                 leases = None
@@ -105,14 +106,32 @@ class Worker:
                 reports.report("cancel_not_kept", run=run.id, cause=str(error))
 
     async def give_back(self, run: Run) -> None:
-        """An attempt is over."""
+        """An attempt is over. Of one that ended before it had a journal nothing is kept: it gets its end here, and what
+        has failed is held, for another attempt would fail in the same way."""
         lease = run.lease
         assert lease is not None
+        held = ""
         with anyio.move_on_after(GIVING_BACK):
             if run.obedience is not None:
                 await run.obedience.close(ended=run.cut is None)
-            await self._release(lease, suspended=run.cut == "suspended")
+            if run.cut is None and not run.log.is_journaled:
+                held = await self._close_unbegun(run, lease)
+            if not held:
+                await self._release(lease, suspended=run.cut == "suspended")
         self._leave(lease)
+        if held:
+            self._tasks.start_soon(self._refuse, lease, held, name=f"refused {lease.run}")
+
+    async def _close_unbegun(self, run: Run, lease: Lease) -> str:
+        """Why it cannot be ended, if it cannot."""
+        ending = run.ending
+        if ending is None or ending.status == "failed":
+            return (ending and ending.cause) or "the run ended without a reason"
+        try:
+            await self._close(lease, ending.status, ending.reason)
+        except Exception as error:
+            return failures.full_text(error, self._supervisor.redaction)
+        return ""
 
     async def drain(self, seconds: float) -> None:
         """Take no further lease, and suspend the runs: each after its turn, or when the time is up."""
@@ -132,14 +151,14 @@ class Worker:
 
     # -- a lease -------------------------------------------------------------------------------------------------------
 
-    def _take(self, lease: Lease, tasks: anyio.abc.TaskGroup) -> None:
+    def _take(self, lease: Lease) -> None:
         self._taken[lease.run] = lease
         run = self._expected.pop(lease.run, None)
         if run is not None:
             run.lease = lease
             run.notify()
         else:
-            tasks.start_soon(self._lead, lease, name=f"lease {lease.run}")
+            self._tasks.start_soon(self._lead, lease, name=f"lease {lease.run}")
 
     def _leave(self, lease: Lease) -> None:
         """It takes no room any more. Another lease of the same run may have been given since."""
@@ -152,7 +171,8 @@ class Worker:
             run = await self._made(lease, facts)
         except EngineError as error:
             reports.report("lease_failed", run=lease.run, cause=str(error))
-            await self._release(lease)
+            await anyio.sleep(AGAIN)
+            await self._release(lease, suspended=True)  # no crash: none of the run was executed
             self._leave(lease)
         except ConfigurationError as error:
             self._leave(lease)
@@ -211,16 +231,19 @@ class Worker:
                     await lease.settle(command, Answered(id=command.id, taken=False, why=why))
                     continue
                 status: Status = "cancelled" if isinstance(command, Cancel) else "handed_over"
-                seams, wording = self._supervisor.seams, self._supervisor.wording
-                await close_unexecuted(lease, seams, wording, status, command.reason)
+                await self._close(lease, status, command.reason)
                 await lease.settle(command, Answered(id=command.id, taken=True))
                 break
         except EngineError as error:
             reports.report("lease_failed", run=lease.run, cause=str(error))
+            await anyio.sleep(AGAIN)
         finally:
             del self.refused[lease.run]
             with anyio.CancelScope(shield=True), anyio.move_on_after(GIVING_BACK):
                 await self._release(lease, suspended=True)
+
+    async def _close(self, lease: Lease, status: Status, reason: str) -> None:
+        await close_unexecuted(lease, self._supervisor.seams, self._supervisor.wording, status, reason)
 
     async def _release(self, lease: Lease, *, suspended: bool = False) -> None:
         try:

@@ -520,6 +520,65 @@ async def test_a_run_of_an_unknown_agent_can_be_cancelled() -> None:
         assert of(await kept(engine), RunEnded)[0].outcome.reason == "never mind"
 
 
+async def test_what_fails_before_its_first_fact_is_tried_once_and_held() -> None:
+    engine, made = memory(), 0
+
+    def broken() -> Any:
+        nonlocal made
+        made += 1
+        raise RuntimeError("no such guard")
+
+    async with working(engine, WORK(World()), guards=[broken]) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        for _ in range(200):  # no time would pass if it were tried again and again
+            await anyio.lowlevel.checkpoint()
+        assert made == 1
+        assert boss.worker is not None
+        assert "no such guard" in boss.worker.refused[RUN]
+        assert (await engine.get(RUN)).attempt == 1
+        await engine.cancel(RUN, "never mind")
+        assert of(await kept(engine), RunEnded)[0].outcome.reason == "never mind"
+
+
+async def test_facts_that_cannot_be_read_are_asked_for_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, engine, sound = Slow(), memory(), MemoryLease.facts
+    slow.going.set()
+    asked = 0
+
+    async def facts(lease: MemoryLease, run: str | None = None) -> AsyncIterator[Event]:
+        nonlocal asked
+        asked += 1
+        if asked < 10:
+            raise EngineError("the file cannot be read")
+        async for event in sound(lease, run):
+            yield event
+
+    monkeypatch.setattr(MemoryLease, "facts", facts)
+    async with working(engine, slow.agent) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        await anyio.sleep(5.5)
+        assert asked == 6
+        assert of(await kept(engine), RunEnded)[0].outcome.answer == "Done."
+
+
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_run_that_is_cancelled_when_it_has_its_lease_is_executed_by_nobody(steps: int) -> None:
+    slow, engine = Slow(), memory()
+    slow.going.set()
+    async with working(engine, slow.agent) as boss:
+        run = await boss.start(slow.agent, "Do it.")
+        while run.lease is None:
+            await anyio.lowlevel.checkpoint()
+        for _ in range(steps):
+            await anyio.lowlevel.checkpoint()
+        run.cancel("never mind")
+        assert (await run.wait()).reason == "never mind"
+        facts = await kept(engine, run.id)
+        assert of(facts, RunEnded)[0].outcome.reason == "never mind"
+        assert not of(facts, Recovered)
+    assert slow.began == 0
+
+
 async def test_limits_of_a_spec_hold_and_wrong_ones_are_refused() -> None:
     engine = memory()
     async with working(engine, WORK(World())) as boss:
