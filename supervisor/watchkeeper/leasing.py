@@ -177,6 +177,9 @@ class Worker:
         except ConfigurationError as error:
             self._leave(lease)
             await self._refuse(lease, str(error))
+        except Exception as error:  # a defect of ours, or of a host's: it is no other run's
+            self._leave(lease)
+            await self._refuse(lease, failures.full_text(error, self._supervisor.redaction))
         else:
             if run is not None:
                 await self._supervisor.lead(run)
@@ -231,7 +234,14 @@ class Worker:
                     await lease.settle(command, Answered(id=command.id, taken=False, why=why))
                     continue
                 status: Status = "cancelled" if isinstance(command, Cancel) else "handed_over"
-                await self._close(lease, status, command.reason)
+                try:
+                    await self._close(lease, status, command.reason)
+                except EngineError:
+                    raise
+                except Exception as error:
+                    cause = failures.full_text(error, self._supervisor.redaction)
+                    await lease.settle(command, Answered(id=command.id, taken=False, why=cause))
+                    continue
                 await lease.settle(command, Answered(id=command.id, taken=True))
                 break
         except EngineError as error:

@@ -49,6 +49,7 @@ from watchkeeper.messages import (
     UserMessage,
 )
 from watchkeeper.testing import VirtualSeams, call, say
+from watchkeeper.wording import Wording
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -538,6 +539,29 @@ async def test_what_fails_before_its_first_fact_is_tried_once_and_held() -> None
         assert (await engine.get(RUN)).attempt == 1
         await engine.cancel(RUN, "never mind")
         assert of(await kept(engine), RunEnded)[0].outcome.reason == "never mind"
+
+
+async def test_a_run_that_cannot_be_taken_up_or_ended_takes_no_other_along() -> None:
+    from test_cuts import delegating
+
+    class Broken(Wording):
+        def outcome(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("no words")
+
+    whole, _, spec = await uncut(delegating)
+    child = next(event.run for event in whole if event.run != RUN)
+    place = next(place for place, event in enumerate(whole, 1) if event.run == child and isinstance(event, CallStarted))
+    engine = await seed(whole[:place], spec)
+    async with working(engine, delegating(World()), seeded=2, wording=Broken()) as boss:
+        assert boss.worker is not None
+        while RUN not in boss.worker.refused:
+            await anyio.sleep(0.01)
+        assert "no words" in boss.worker.refused[RUN]
+        sent = await engine.send(RUN, Cancel(reason="never mind"))
+        answer = await engine.answered(RUN, sent)
+        assert not answer.taken
+        assert "no words" in answer.why
+        assert RUN in boss.worker.refused
 
 
 async def test_facts_that_cannot_be_read_are_asked_for_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
