@@ -274,8 +274,11 @@ class Supervisor:
         if before is not None:
             run.go_on_from(before, given, text)
         if parent is None and self.worker is not None:
-            spec = _spec_of(run, text or "", continue_from or "", mode, attended)
-            await self.worker.expect(run, spec)
+            try:
+                await self.worker.expect(run, _spec_of(run, text or "", continue_from or "", mode, attended))
+            except BaseException:
+                self._leave(run)
+                raise
         elif parent is None:
             # Here, not in its task: the order of the queue is that of the calls of start.
             (self._inside.add if len(self._inside) < self._max_runs else self._queue.append)(run)

@@ -27,6 +27,7 @@ from watchkeeper.engine import (
     Pause,
     Resume,
     RunSpec,
+    RunStatus,
     Steer,
 )
 from watchkeeper.journal import MemoryEngine, SqliteEngine
@@ -696,6 +697,19 @@ async def test_a_started_run_that_is_cancelled_before_its_lease_is_executed_by_n
             await anyio.sleep(0.01)
             status = await engine.get(second.id)
         assert slow.began == 1
+
+
+async def test_a_start_that_fails_leaves_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, engine = Slow(), memory()
+
+    async def submit(spec: RunSpec, *, run: str = "") -> RunStatus:
+        raise EngineError("the disk is full")
+
+    async with working(engine, slow.agent) as boss:
+        monkeypatch.setattr(engine, "submit", submit)
+        with pytest.raises(EngineError, match="the disk is full"):
+            await boss.start(slow.agent, "Do it.")
+        assert not boss.runs
 
 
 async def test_a_paused_run_is_paused_after_a_restart_and_its_deadline_stands() -> None:
