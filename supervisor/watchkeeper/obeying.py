@@ -75,6 +75,8 @@ class Obedience:
             await self._settled.wait()
 
     def _obey(self, command: AnyCommand) -> None:
+        if self._run.cut is not None:
+            return  # this attempt is over: the next one is given it
         if command.id in self._taken:
             self._answer(command)
             return

@@ -335,6 +335,46 @@ async def test_what_does_not_end_in_time_is_broken_off_and_run_again() -> None:
     assert (slow.ended, again.ended) == (0, 1)
 
 
+class Stubborn(Slow):
+    """One whose call needs a second to stop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        @tool(effect=writes("desk"), idempotent=True, timeout=None)
+        async def work(what: str) -> str:
+            """Work."""
+            self.began += 1
+            try:
+                await self.going.wait()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.sleep(1)
+            return "worked"
+
+        self.agent = Agent(self.agent.model, [work], profile=BARE)
+
+
+async def test_what_is_sent_while_an_attempt_breaks_off_is_for_the_next_one() -> None:
+    stubborn, engine = Stubborn(), memory()
+    async with working(engine, stubborn.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await stubborn.begun()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(boss.drain, 0)
+            await anyio.sleep(0.5)
+            assert run.cut == "suspended"
+            raised = await engine.send(RUN, AddBudget(amounts={"turns": 5}))
+            said = await engine.send(RUN, Steer(text="Be quick."))
+    again = Slow()
+    again.going.set()
+    async with working(engine, again.agent, seeded=2):
+        assert (await engine.answered(RUN, raised)).taken
+        assert (await engine.answered(RUN, said)).taken
+        assert of(await kept(engine), LimitsRaised)[0].amounts == {"turns": 5}
+
+
 async def test_a_fenced_attempt_touches_nothing_more() -> None:
     slow, engine = Slow(), memory()
     async with working(engine, slow.agent) as boss:
