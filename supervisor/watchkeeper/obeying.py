@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 SETTLING = 5.0
 """Seconds that the last answers of a run may take."""
+LISTENS_AGAIN = 1.0
+"""Seconds after which commands that could not be read are asked for again."""
+SETTLES_AGAIN = (0.1, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0)
+"""Seconds until an answer that could not be written is tried again; then it is given up."""
 NOT_READ = "the run ended before it read it"
 
 
@@ -45,6 +49,8 @@ class Obedience:
         self._lease = lease
         self._taken = taken
         """Commands that an attempt which died has taken."""
+        self._given: set[str] = set()
+        """Commands that this attempt was given: asked for once more they come again."""
         self._heard: set[str] = set()
         """Runs in whose logs it looks for what was read."""
         self._settled = anyio.Event()
@@ -58,12 +64,25 @@ class Obedience:
         with self._answers, self._to_settle:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._settle)
-                try:
-                    async for command in self._lease.commands():
-                        self._obey(command)
-                except EngineError as error:
-                    reports.report("commands_failed", run=self._run.id, cause=str(error))
+                await self._listen()
                 self._answers.close()
+
+    async def _listen(self) -> None:
+        """Take what is sent. A failure to read makes nobody deaf: it is tried again for as long as there is a lease."""
+        failed = False
+        while not self._lease.lost:
+            try:
+                async for command in self._lease.commands():
+                    failed = False
+                    if command.id not in self._given:
+                        self._given.add(command.id)
+                        self._obey(command)
+                return
+            except EngineError as error:
+                if not failed:
+                    reports.report("commands_failed", run=self._run.id, cause=str(error))
+                failed = True
+                await anyio.sleep(LISTENS_AGAIN)
 
     async def close(self, *, ended: bool) -> None:
         """The attempt is over: wait until all has its answer that was taken. If the run has ``ended`` with it, what
@@ -112,10 +131,15 @@ class Obedience:
         """Nobody is told that a command was taken before what came of it is durable."""
         async for command, answer in self._to_settle:
             await self._run.log.durable()
-            try:
-                await self._lease.settle(command, answer)
-            except EngineError as error:
-                reports.report("command_unsettled", run=self._run.id, command=command.id, cause=str(error))
+            for pause in (*SETTLES_AGAIN, None):
+                try:
+                    await self._lease.settle(command, answer)
+                    break
+                except EngineError as error:
+                    if pause is None or self._lease.lost:
+                        reports.report("command_unsettled", run=self._run.id, command=command.id, cause=str(error))
+                        break
+                    await anyio.sleep(pause)
         self._settled.set()
 
 

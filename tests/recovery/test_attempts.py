@@ -16,6 +16,7 @@ from watchkeeper import Agent, ConfigurationError, Event, Limits, Run, Superviso
 from watchkeeper.engine import (
     AddBudget,
     Answered,
+    AnyCommand,
     Approve,
     Cancel,
     Deny,
@@ -140,6 +141,56 @@ async def test_a_cancel_reaches_a_run_and_its_answer_says_so() -> None:
         outcome = of(facts, RunEnded)[0].outcome
         assert (outcome.status, outcome.reason) == ("cancelled", "enough")
         assert [event.result.kind for event in of(facts, CallEnded)] == ["cancelled"]
+
+
+class Failing(MemoryEngine):
+    """One of which commands cannot be read, nor answers be written, for a while."""
+
+    def __init__(self, reads: int = 0, settles: int = 0) -> None:
+        super().__init__(seams=VirtualSeams())
+        self.reads = reads
+        self.settles = settles
+
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+            commands, settle = lease.commands, lease.settle
+
+            async def read(commands: Callable[[], AsyncIterator[AnyCommand]] = commands) -> AsyncIterator[AnyCommand]:
+                async for command in commands():
+                    yield command
+                    if self.reads > 0:
+                        self.reads -= 1
+                        raise EngineError("a read error")
+
+            async def settled(
+                command: AnyCommand, answer: Answered, settle: Callable[..., Awaitable[None]] = settle
+            ) -> None:
+                if self.settles > 0:
+                    self.settles -= 1
+                    raise EngineError("the disk is full")
+                await settle(command, answer)
+
+            lease.commands, lease.settle = read, settled  # type: ignore[method-assign]
+            yield lease
+
+
+@pytest.mark.parametrize("trouble", [{"reads": 3}, {"settles": 3}, {"settles": 2, "reads": 3}])
+async def test_trouble_with_commands_makes_no_run_deaf(trouble: dict[str, int]) -> None:
+    slow, engine = Slow(), Failing(**trouble)
+    async with working(engine, slow.agent) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        await slow.begun()
+        raised = await engine.send(RUN, AddBudget(amounts={"turns": 5}))
+        said = await engine.send(RUN, Steer(text="Be quick."))
+        with anyio.fail_after(20):
+            assert (await engine.answered(RUN, raised)).taken
+        await anyio.sleep(5)
+        slow.going.set()
+        with anyio.fail_after(20):
+            assert (await engine.answered(RUN, said)).taken
+        facts = await kept(engine)
+        assert len(of(facts, LimitsRaised)) == 1
+        assert [event.text for event in of(facts, UserMessage)] == ["Do it.", "Be quick."]
 
 
 async def test_what_nobody_reads_any_more_is_refused() -> None:
