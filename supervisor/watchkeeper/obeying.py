@@ -54,6 +54,7 @@ class Obedience:
         self._heard: set[str] = set()
         """Runs in whose logs it looks for what was read."""
         self._settled = anyio.Event()
+        self._scope = anyio.CancelScope()
         self._unread: dict[str, AnyCommand] = {}
         """What a user has said and the model has not read yet, by the id of the command."""
         self._answers, self._to_settle = anyio.create_memory_object_stream[tuple[AnyCommand, Answered]](float("inf"))
@@ -61,11 +62,14 @@ class Obedience:
 
     async def run(self) -> None:
         """Obey until the lease ends."""
-        with self._answers, self._to_settle:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._settle)
-                await self._listen()
-                self._answers.close()
+        try:
+            with self._scope, self._answers, self._to_settle:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._settle)
+                    await self._listen()
+                    self._answers.close()
+        finally:
+            self._settled.set()
 
     async def _listen(self) -> None:
         """Take what is sent. A failure to read makes nobody deaf: it is tried again for as long as there is a lease."""
@@ -86,12 +90,14 @@ class Obedience:
 
     async def close(self, *, ended: bool) -> None:
         """The attempt is over: wait until all has its answer that was taken. If the run has ``ended`` with it, what
-        nobody reads any more is refused; else the next attempt is given it again."""
+        nobody reads any more is refused; else the next attempt is given it again. What waits for a journal that is
+        gone is waited for no longer."""
         for command in [*self._unread.values()] if ended else ():
             self._answer(command, NOT_READ)
         self._answers.close()
         with anyio.move_on_after(SETTLING):
             await self._settled.wait()
+        self._scope.cancel()
 
     def _obey(self, command: AnyCommand) -> None:
         if self._run.cut is not None:

@@ -21,6 +21,7 @@ from watchkeeper.engine import (
     Cancel,
     Deny,
     EngineError,
+    Fenced,
     HandOver,
     Lease,
     Pause,
@@ -33,6 +34,7 @@ from watchkeeper.messages import (
     ApprovalRequested,
     ApprovalResolved,
     CallEnded,
+    CallProposed,
     CallStarted,
     CancelRequested,
     ChildEnded,
@@ -444,6 +446,68 @@ async def test_a_fenced_attempt_touches_nothing_more() -> None:
         assert len(of(facts, RunEnded)) == 1
         assert facts[n].n == n + 1
         assert isinstance(facts[n], Recovered)
+
+
+def tasks_of(name: str) -> int:
+    """How many tasks have this in their names."""
+    return sum(name in (task.name or "") for task in anyio.get_running_tasks())
+
+
+async def test_an_answer_that_waits_for_a_journal_that_is_gone_is_given_up() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await slow.begun()
+        assert run.lease is not None
+
+        async def fenced(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
+            raise Fenced("another attempt has it")
+
+        run.lease.append = fenced  # type: ignore[method-assign]
+        await engine.send(RUN, Pause(reason="to think"))
+        assert (await run.wait()).reason == "fenced"
+        await slow.begun(2)
+        assert boss.runs[RUN] is not run
+        assert (tasks_of("Obedience._settle"), tasks_of(f"lease {RUN}")) == (1, 1)  # those of the second attempt
+
+
+async def test_calls_that_wait_for_a_journal_that_is_gone_are_given_up() -> None:
+    slow, engine = Slow(), memory()
+    many = script(call(*(("work", {"what": str(n)}) for n in range(600))), say("Done."))
+    agent = Agent(slow.world.model(many), slow.agent.tools.values(), profile=BARE)
+    async with working(engine, agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        assert run.lease is not None
+        append = run.lease.append
+
+        async def fenced(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
+            if any(isinstance(event, CallProposed) for event in events):
+                await anyio.sleep(1)
+                raise Fenced("another attempt has it")
+            await append(events, charges)
+
+        run.lease.append = fenced  # type: ignore[method-assign]
+        assert (await run.wait()).reason == "fenced"
+        await slow.begun()
+        assert boss.runs[RUN] is not run
+        assert tasks_of("Supervisor._execute") == 1  # that of the second attempt
+
+
+async def test_leaving_by_a_cancel_waits_for_nobody() -> None:
+    slow, engine = Slow(), memory()
+    async with engine:
+        with anyio.CancelScope() as scope:
+            async with Supervisor(
+                engine=engine, seams=VirtualSeams(), agents={"agent": slow.agent}, plugged=False
+            ) as boss:
+                await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+                await slow.begun()
+                left = anyio.current_time()
+                scope.cancel()
+                await anyio.sleep(1)
+        assert anyio.current_time() - left < 1
 
 
 class Full(MemoryEngine):
