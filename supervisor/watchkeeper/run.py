@@ -677,6 +677,8 @@ class Run:
         goes on behind the last fact that is there now."""
         if self.cut is not None or self.outcome is not None or self.log.closed:
             return
+        if why == "suspended" and self.ending is not None:
+            return  # it ends with this attempt: what is left of it is bounded
         if why == "suspended" and self.lease is not None:
             self.log.append(Suspended, attempt=self.lease.attempt)
         self.cut, self.cut_at = why, self.log.n

@@ -428,6 +428,21 @@ async def test_what_is_sent_while_an_attempt_breaks_off_is_for_the_next_one() ->
         assert of(await kept(engine), LimitsRaised)[0].amounts == {"turns": 5}
 
 
+async def test_a_run_that_ends_already_is_not_suspended() -> None:
+    stubborn, engine = Stubborn(), memory()
+    async with working(engine, stubborn.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await stubborn.begun()
+        run.cancel("enough")
+        await anyio.sleep(0.1)
+    async with engine:
+        status = await engine.get(RUN)
+    assert run.outcome is not None
+    assert status.outcome is not None
+    assert (status.outcome.status, status.outcome.reason) == ("cancelled", "enough")
+
+
 async def test_a_fenced_attempt_touches_nothing_more() -> None:
     slow, engine = Slow(), memory()
     async with working(engine, slow.agent) as boss:
