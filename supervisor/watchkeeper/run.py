@@ -675,7 +675,12 @@ class Run:
     def break_off(self, why: str) -> None:
         """End this attempt, and not the run: what runs is cancelled, and nothing that follows is kept. Another attempt
         goes on behind the last fact that is there now."""
-        if self.cut is not None or self.outcome is not None or self.log.closed:
+        if self.cut is not None or self.outcome is not None:
+            return
+        if self.log.closed:
+            if why == "fenced":  # its end is written, and counts no more
+                self.cut, self.cut_at = why, self.log.n
+                self.notify()
             return
         if why == "suspended" and self.ending is not None:
             return  # it ends with this attempt: what is left of it is bounded

@@ -428,6 +428,30 @@ async def test_what_is_sent_while_an_attempt_breaks_off_is_for_the_next_one() ->
         assert of(await kept(engine), LimitsRaised)[0].amounts == {"turns": 5}
 
 
+async def test_a_fence_that_is_seen_at_the_end_is_one() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await slow.begun()
+        assert run.lease is not None
+        append = run.lease.append
+
+        async def fenced(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
+            if any(isinstance(event, RunEnded) for event in events):
+                raise Fenced("another attempt has it")
+            await append(events, charges)
+
+        run.lease.append = fenced  # type: ignore[method-assign]
+        await anyio.sleep(1)
+        asked = run.seams.clock()
+        run.cancel("enough")
+        await run.wait()
+        assert run.cut == "fenced"
+        assert run.seams.clock() - asked < 1
+        assert of(await kept(engine), RunEnded)[0].n > run.log.n
+
+
 async def test_a_run_that_ends_already_is_not_suspended() -> None:
     stubborn, engine = Stubborn(), memory()
     async with working(engine, stubborn.agent, drain=0) as boss:
