@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from sys import getrefcount
 from typing import Any
 
 import anyio
@@ -46,7 +47,10 @@ from watchkeeper.messages import (
     Resumed,
     RunEnded,
     Suspended,
+    TurnStarted,
     UserMessage,
+    decode_event,
+    encode_event,
 )
 from watchkeeper.testing import VirtualSeams, call, say
 
@@ -640,6 +644,39 @@ async def test_another_version_of_the_code_is_refused_and_the_run_stays() -> Non
         assert (await engine.get(RUN)).n == 12
     async with working(engine, WORK(World()), seeded=2):
         assert of(await kept(engine), RunEnded)[0].outcome.answer == "Done."
+
+
+class Copying(MemoryEngine):
+    """One that gives copies of its facts, and keeps an eye on them."""
+
+    def __init__(self) -> None:
+        super().__init__(seams=VirtualSeams())
+        self.given: list[Event] = []
+
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+            facts = lease.facts
+
+            async def copies(run: str | None = None, facts: Callable[..., Any] = facts) -> AsyncIterator[Event]:
+                async for event in facts(run):
+                    self.given.append(decode_event(encode_event(event)))
+                    yield self.given[-1]
+
+            lease.facts = copies  # type: ignore[method-assign]
+            yield lease
+
+
+async def test_the_facts_of_the_attempts_before_are_let_go() -> None:
+    slow, engine = Slow(), Copying()
+    for attempt in (1, 2):
+        async with working(engine, slow.agent, seeded=attempt, drain=0, keep=1) as boss:
+            if attempt == 1:
+                await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+            await slow.begun(attempt)
+            if attempt == 2:
+                place = next(place for place, event in enumerate(engine.given) if isinstance(event, TurnStarted))
+                count = getrefcount(engine.given[place])
+                assert count == 2  # that of the list, and that of the call
 
 
 async def test_any_code_lets_it_go_on() -> None:
