@@ -39,6 +39,7 @@ from watchkeeper.messages import (
     CallStarted,
     CancelRequested,
     ChildEnded,
+    Finding,
     LimitsRaised,
     ModelReplied,
     ModelRequested,
@@ -49,6 +50,7 @@ from watchkeeper.messages import (
     Suspended,
     TurnStarted,
     UserMessage,
+    Verdict,
     decode_event,
     encode_event,
 )
@@ -590,6 +592,59 @@ async def test_a_full_disk_pauses_the_run_and_loses_nothing() -> None:
     assert of(facts, Paused)[0].reason == "journal: the disk is full"
     assert len(of(facts, Resumed)) == 1
     assert world.done.count(("put", "c")) == 2
+
+
+STUCK = Verdict("pause", Finding("equal", "repeat", 9), "Stop that.")
+
+
+@pytest.mark.parametrize("who", ["person", "watchdog", "journal's namesake"])
+async def test_a_pause_while_the_disk_is_full_lasts_when_it_is_not_any_more(who: str) -> None:
+    world, engine = World(), Full(CallStarted, float("inf"))
+    async with working(engine, WORK(world), drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        while not run.is_paused:
+            await run.changed()
+        if who == "watchdog":
+            run.rule(STUCK, run.log.n)
+        else:
+            run.pause("to think" if who == "person" else "journal: I write one", seconds=100)
+        engine.failures = 0
+        await anyio.sleep(50)
+        assert run.is_paused
+        assert (await engine.get(RUN)).state == "paused"
+    async with working(engine, WORK(world), seeded=2) as boss:
+        run = await handle(boss)
+        await anyio.sleep(20)
+        assert run.is_paused
+        run.resume()
+        assert (await run.wait()).status == "completed"
+        facts = await kept(engine)
+    assert [event.journal for event in of(facts, Paused)] == [True, False]
+    assert len(of(facts, Resumed)) == 1
+
+
+async def test_a_full_disk_does_not_end_a_pause_nor_does_its_end_make_up_for_the_disk() -> None:
+    world, engine = World(), Full(CallStarted, float("inf"))
+    async with working(engine, WORK(world), drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        while not run.is_paused:
+            await run.changed()
+        run.pause("to think", seconds=100)
+        due = run.paused_until
+        await anyio.sleep(20)
+        assert run.paused_until == due
+        run.resume("thought")
+        assert run.is_paused
+        await anyio.sleep(200)
+        assert run.is_paused
+        engine.failures = 0
+        assert (await run.wait()).status == "completed"
+        facts = await kept(engine)
+        told = [event for event in facts if isinstance(event, Paused | Resumed)]
+    assert [getattr(event, "journal", None) for event in told] == [True, False, None, True, None]
+    assert [event.reason for event in of(told, Resumed)] == ["thought", "the journal can be written again"]
 
 
 async def test_no_writer_starts_while_the_disk_is_full() -> None:
