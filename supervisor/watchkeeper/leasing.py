@@ -167,8 +167,7 @@ class Worker:
 
     async def _lead(self, lease: Lease) -> None:
         try:
-            facts = [event async for event in lease.facts()]
-            run = await self._made(lease, facts)
+            run = await self._made(lease, [event async for event in lease.facts()])
         except EngineError as error:
             reports.report("lease_failed", run=lease.run, cause=str(error))
             await anyio.sleep(AGAIN)

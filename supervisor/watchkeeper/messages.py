@@ -581,6 +581,8 @@ class Paused(Event, frozen=True, gc=False, tag="paused"):
     verdict: Verdict | None = None
     """For a pause by the watchdog: why, and what the run is stopped for at the deadline."""
     cause: int = 0
+    journal: bool = False
+    """Nobody has asked for it: the journal cannot be written, and the run goes on when it can."""
 
 
 class Resumed(Event, frozen=True, gc=False, tag="resumed"):

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 SETTLING = 5.0
 """Seconds that the last answers of a run may take."""
+LISTENS_AGAIN = 1.0
+"""Seconds after which commands that could not be read are asked for again."""
+SETTLES_AGAIN = (0.1, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0)
+"""Seconds until an answer that could not be written is tried again; then it is given up."""
 NOT_READ = "the run ended before it read it"
 
 
@@ -45,9 +49,12 @@ class Obedience:
         self._lease = lease
         self._taken = taken
         """Commands that an attempt which died has taken."""
+        self._given: set[str] = set()
+        """Commands that this attempt was given: asked for once more they come again."""
         self._heard: set[str] = set()
         """Runs in whose logs it looks for what was read."""
         self._settled = anyio.Event()
+        self._scope = anyio.CancelScope()
         self._unread: dict[str, AnyCommand] = {}
         """What a user has said and the model has not read yet, by the id of the command."""
         self._answers, self._to_settle = anyio.create_memory_object_stream[tuple[AnyCommand, Answered]](float("inf"))
@@ -55,26 +62,46 @@ class Obedience:
 
     async def run(self) -> None:
         """Obey until the lease ends."""
-        with self._answers, self._to_settle:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._settle)
-                try:
-                    async for command in self._lease.commands():
+        try:
+            with self._scope, self._answers, self._to_settle:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._settle)
+                    await self._listen()
+                    self._answers.close()
+        finally:
+            self._settled.set()
+
+    async def _listen(self) -> None:
+        """Take what is sent. A failure to read makes nobody deaf: it is tried again for as long as there is a lease."""
+        failed = False
+        while not self._lease.lost:
+            try:
+                async for command in self._lease.commands():
+                    failed = False
+                    if command.id not in self._given:
+                        self._given.add(command.id)
                         self._obey(command)
-                except EngineError as error:
+                return
+            except EngineError as error:
+                if not failed:
                     reports.report("commands_failed", run=self._run.id, cause=str(error))
-                self._answers.close()
+                failed = True
+                await anyio.sleep(LISTENS_AGAIN)
 
     async def close(self, *, ended: bool) -> None:
         """The attempt is over: wait until all has its answer that was taken. If the run has ``ended`` with it, what
-        nobody reads any more is refused; else the next attempt is given it again."""
+        nobody reads any more is refused; else the next attempt is given it again. What waits for a journal that is
+        gone is waited for no longer."""
         for command in [*self._unread.values()] if ended else ():
             self._answer(command, NOT_READ)
         self._answers.close()
         with anyio.move_on_after(SETTLING):
             await self._settled.wait()
+        self._scope.cancel()
 
     def _obey(self, command: AnyCommand) -> None:
+        if self._run.cut is not None:
+            return  # this attempt is over: the next one is given it
         if command.id in self._taken:
             self._answer(command)
             return
@@ -110,10 +137,15 @@ class Obedience:
         """Nobody is told that a command was taken before what came of it is durable."""
         async for command, answer in self._to_settle:
             await self._run.log.durable()
-            try:
-                await self._lease.settle(command, answer)
-            except EngineError as error:
-                reports.report("command_unsettled", run=self._run.id, command=command.id, cause=str(error))
+            for pause in (*SETTLES_AGAIN, None):
+                try:
+                    await self._lease.settle(command, answer)
+                    break
+                except EngineError as error:
+                    if pause is None or self._lease.lost:
+                        reports.report("command_unsettled", run=self._run.id, command=command.id, cause=str(error))
+                        break
+                    await anyio.sleep(pause)
         self._settled.set()
 
 

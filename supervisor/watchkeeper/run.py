@@ -78,6 +78,7 @@ T = TypeVar("T")
 MODES: tuple[Mode, ...] = ("after_turn", "now", "kill")
 UNWRITABLE = "journal"
 """With which the reason of a pause begins that is due to a journal which cannot be written."""
+BACK = f"the {UNWRITABLE} can be written again"
 TIMED = ("seconds", "working_seconds")
 """Limits of time: the run's own, and none of its budget."""
 AFTER_TURN = 120.0
@@ -224,7 +225,8 @@ class Run:
         self.wakes_at = float("inf")
         """When the supervisor looks at the run next of its own accord."""
         self._paused_at = 0.0
-        self._paused_for = ""
+        self._unwritable = ""
+        """Why its journal cannot be written."""
         self.began = seams.clock()
         self._wall = Stopwatch(self.began)
         """Time without pauses."""
@@ -235,6 +237,9 @@ class Run:
         """A call of the parent waits for it."""
         self._changed: anyio.Event | None = None
         self._unpaused: anyio.Event | None = None
+        """While somebody's pause lasts: a person's, the watchdog's."""
+        self._journal_back: anyio.Event | None = None
+        """While its journal cannot be written."""
         self._done = anyio.Event()
         self._waiters: list[concurrent.futures.Future[Outcome]] = []
         self._deltas: list[anyio.streams.memory.MemoryObjectSendStream[TextDelta | CallDelta]] = []
@@ -341,16 +346,31 @@ class Run:
         self.steers.append(Said(text, command))
 
     def pause_for_journal(self, why: str) -> None:
-        """Its journal cannot be written; nothing of it is lost."""
-        self.pause(f"{UNWRITABLE}: {why}")
+        """Its journal cannot be written; nothing of it is lost. It holds beside a pause that somebody asks for, and
+        neither ends the other."""
+        if self._journal_back is not None:
+            return
+        self._journal_back, self._unwritable = anyio.Event(), f"{UNWRITABLE}: {why}"
+        self._stand("journal")
+        self._tell_of_journal()
 
     def journal_is_back(self) -> None:
-        if self._paused_for.startswith(UNWRITABLE):
-            self.resume(f"the {UNWRITABLE} can be written again")
+        if self._journal_back is None:
+            return
+        self._journal_back.set()
+        self._journal_back = None
+        self._go_on("journal", BACK)
+
+    def _tell_of_journal(self) -> None:
+        seconds = self.agent.limits.pause
+        if self._unpaused is None:  # else the deadline of that pause stands
+            self.paused_until = self.seams.clock() + seconds
+        self.log.append(Paused, reason=self._unwritable, deadline=seconds, journal=True)
+        self.notify()
 
     @property
     def is_paused(self) -> bool:
-        return self._unpaused is not None
+        return self._unpaused is not None or self._journal_back is not None
 
     def was_answered(self, approval: str, how: Literal["yes", "no"]) -> bool:
         """Whether an approval was answered so before the run was recovered."""
@@ -407,16 +427,18 @@ class Run:
         seconds = self.agent.limits.pause if seconds is None else seconds
         check_pause(seconds)
         self._pause(seconds)
-        self._paused_for = reason
         self.log.append(Paused, reason=reason, deadline=seconds)
         self.notify()
 
     def _pause(self, seconds: float) -> None:
         self._paused_at = self.seams.clock()
-        self._wall.hold("pause", self._paused_at)
-        self._stand_still("pause", True)
         self.paused_until = self._paused_at + seconds
         self._unpaused = anyio.Event()
+        self._stand("pause")
+
+    def _stand(self, why: str) -> None:
+        self._wall.hold(why, self.seams.clock())
+        self._stand_still(why, True)
         if self.state == "running":
             self.move("pausing")
 
@@ -427,12 +449,21 @@ class Run:
         if self._unpaused is None:
             return
         self._unpaused.set()
-        self._unpaused = self.paused_until = self._held = None
-        self._wall.release("pause", self.seams.clock())
-        self._stand_still("pause", False)
-        if self.state in ("pausing", "paused"):
-            self.move("running")
-        self.log.append(Resumed, reason=reason)
+        self._unpaused = self._held = None
+        self._go_on("pause", reason)
+
+    def _go_on(self, why: str, reason: str) -> None:
+        """One of its pauses has ended, for this reason; it stands still for as long as there is another."""
+        self._wall.release(why, self.seams.clock())
+        self._stand_still(why, False)
+        if not self.is_paused:
+            self.paused_until = None
+            if self.state in ("pausing", "paused"):
+                self.move("running")
+        if self._unpaused is None:
+            self.log.append(Resumed, reason=reason)
+        if self._journal_back is not None:
+            self._tell_of_journal()
         self.notify()
 
     def add_budget(self, amounts: Mapping[str, float], *, by: str = "", command: str = "") -> None:
@@ -509,8 +540,8 @@ class Run:
             self.stopping_after_turn = reason
             self.after_turn_by = now + (AFTER_TURN if deadline is None else deadline)
             self.asking.cancel(reason)
-            if self._unpaused is not None:
-                self._unpaused.set()
+            for pause in self._pauses():
+                pause.set()
         else:
             self.end(Ending(self.ends_as, reason))
         for child in self.children:
@@ -560,7 +591,6 @@ class Run:
         """Pause for a person, for what would be a stop without one. The model reads why, should it go on."""
         if self._unpaused is None:
             self._pause(self.agent.limits.pause)
-            self._paused_for = verdict.reason
         assert self.paused_until is not None
         left = self.paused_until - self.seams.clock()
         fact = self.log.append(Paused, reason=verdict.reason, deadline=left, verdict=verdict, cause=cause)
@@ -578,19 +608,22 @@ class Run:
         self.log.append(Stopped, verdict=verdict, cause=cause)
         self.end(Ending("stopped", verdict.reason, verdict=verdict))
 
+    def _pauses(self) -> list[anyio.Event]:
+        return [pause for pause in (self._unpaused, self._journal_back) if pause is not None]
+
     async def gate(self) -> None:
         """Hold here while the run is paused. First all facts so far are judged, for a verdict may pause it."""
         await self.log.passed("watchdog", self.log.n)
         if self.suspending:
             self.break_off("suspended")
             await anyio.lowlevel.checkpoint_if_cancelled()
-        while self._unpaused is not None and self.stopping_after_turn is None:
+        while (pauses := self._pauses()) and self.stopping_after_turn is None:
             if self.state == "running":
                 self.move("pausing")
             if self.state == "pausing":
                 self.move("paused")
                 self.notify()
-            await self._unpaused.wait()
+            await pauses[0].wait()
 
     def delta(self, delta: TextDelta | CallDelta) -> None:
         for send in self._deltas:
@@ -641,20 +674,22 @@ class Run:
         self._wall.restart(now, past.times.wall)
         self._working.restart(now, past.times.working)
         self.told_end, self.told_cancel = past.ending is not None, past.confirmed
-        if past.paused:
-            self._take_up_pause(past, now)
-            self.journal_is_back()
+        asked = [one for one in past.paused if not one.journal]
+        if asked:
+            self._take_up_pause(asked, past, now)
+        elif past.paused:
+            self.log.append(Resumed, reason=BACK)
         if past.cancels:
             self._take_up_cancel(past, now)
         if past.stopped is not None:
             self.end(Ending("stopped", past.stopped.verdict.reason, verdict=past.stopped.verdict))
 
-    def _take_up_pause(self, past: Past, now: float) -> None:
-        first = past.paused[0]
+    def _take_up_pause(self, paused: Sequence[Paused], past: Past, now: float) -> None:
+        first = paused[0]
         whole = self.agent.limits.pause if first.deadline is None else first.deadline
         self._pause(max(whole - (past.t - first.t), 0.0))
-        self._paused_at, self._paused_for = now - (past.t - first.t), first.reason
-        self._held = next(((one.verdict, one.n) for one in past.paused if one.verdict is not None), None)
+        self._paused_at = now - (past.t - first.t)
+        self._held = next(((one.verdict, one.n) for one in paused if one.verdict is not None), None)
 
     def _take_up_cancel(self, past: Past, now: float) -> None:
         first, last = past.cancels[0], past.cancels[-1]
@@ -675,8 +710,15 @@ class Run:
     def break_off(self, why: str) -> None:
         """End this attempt, and not the run: what runs is cancelled, and nothing that follows is kept. Another attempt
         goes on behind the last fact that is there now."""
-        if self.cut is not None or self.outcome is not None or self.log.closed:
+        if self.cut is not None or self.outcome is not None:
             return
+        if self.log.closed:
+            if why == "fenced":  # its end is written, and counts no more
+                self.cut, self.cut_at = why, self.log.n
+                self.notify()
+            return
+        if why == "suspended" and self.ending is not None:
+            return  # it ends with this attempt: what is left of it is bounded
         if why == "suspended" and self.lease is not None:
             self.log.append(Suspended, attempt=self.lease.attempt)
         self.cut, self.cut_at = why, self.log.n

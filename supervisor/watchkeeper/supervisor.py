@@ -525,6 +525,7 @@ class Supervisor:
             self._keep_journal(run, lease, known, tasks)
         if earlier is not None and turns is not None:
             take_up(run, earlier, turns, guards, lease.attempt if lease is not None else 0)
+            earlier = run.before = earlier._replace(facts=())  # there may be many, and the run may be long
             if run.ending is not None:  # all that is left is to write its end
                 run.agent_ended()
                 return

@@ -74,9 +74,19 @@ async def wind_up(run: Run) -> None:
 async def _made_durable(run: Run) -> None:
     """Nobody hears of an outcome before it is durable; of one that cannot be made so, in bounded time, all the same."""
     with anyio.move_on_after(DURABLE) as scope:
-        await run.log.passed(JOURNAL, run.cut_at or run.log.n)
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(_fenced, run, waiting.cancel_scope)
+            await run.log.passed(JOURNAL, run.cut_at or run.log.n)
+            waiting.cancel_scope.cancel()
     if scope.cancelled_caught:
         reports.report("end_not_durable", run=run.id)
+
+
+async def _fenced(run: Run, waiting: anyio.CancelScope) -> None:
+    """What another attempt has taken over becomes durable no more."""
+    while run.cut != "fenced":
+        await run.changed()
+    waiting.cancel()
 
 
 def _tree(run: Run) -> list[Run]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from sys import getrefcount
 from typing import Any
 
 import anyio
@@ -17,11 +18,13 @@ from watchkeeper import Agent, ConfigurationError, Event, Limits, Run, Superviso
 from watchkeeper.engine import (
     AddBudget,
     Answered,
+    AnyCommand,
     Approve,
     Cancel,
     Deny,
     Engine,
     EngineError,
+    Fenced,
     HandOver,
     Lease,
     Pause,
@@ -36,9 +39,11 @@ from watchkeeper.messages import (
     ApprovalRequested,
     ApprovalResolved,
     CallEnded,
+    CallProposed,
     CallStarted,
     CancelRequested,
     ChildEnded,
+    Finding,
     LimitsRaised,
     ModelReplied,
     ModelRequested,
@@ -47,7 +52,11 @@ from watchkeeper.messages import (
     Resumed,
     RunEnded,
     Suspended,
+    TurnStarted,
     UserMessage,
+    Verdict,
+    decode_event,
+    encode_event,
 )
 from watchkeeper.testing import VirtualSeams, call, say
 from watchkeeper.wording import Wording
@@ -145,6 +154,56 @@ async def test_a_cancel_reaches_a_run_and_its_answer_says_so() -> None:
         outcome = of(facts, RunEnded)[0].outcome
         assert (outcome.status, outcome.reason) == ("cancelled", "enough")
         assert [event.result.kind for event in of(facts, CallEnded)] == ["cancelled"]
+
+
+class Failing(MemoryEngine):
+    """One of which commands cannot be read, nor answers be written, for a while."""
+
+    def __init__(self, reads: int = 0, settles: int = 0) -> None:
+        super().__init__(seams=VirtualSeams())
+        self.reads = reads
+        self.settles = settles
+
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+            commands, settle = lease.commands, lease.settle
+
+            async def read(commands: Callable[[], AsyncIterator[AnyCommand]] = commands) -> AsyncIterator[AnyCommand]:
+                async for command in commands():
+                    yield command
+                    if self.reads > 0:
+                        self.reads -= 1
+                        raise EngineError("a read error")
+
+            async def settled(
+                command: AnyCommand, answer: Answered, settle: Callable[..., Awaitable[None]] = settle
+            ) -> None:
+                if self.settles > 0:
+                    self.settles -= 1
+                    raise EngineError("the disk is full")
+                await settle(command, answer)
+
+            lease.commands, lease.settle = read, settled  # type: ignore[method-assign]
+            yield lease
+
+
+@pytest.mark.parametrize("trouble", [{"reads": 3}, {"settles": 3}, {"settles": 2, "reads": 3}])
+async def test_trouble_with_commands_makes_no_run_deaf(trouble: dict[str, int]) -> None:
+    slow, engine = Slow(), Failing(**trouble)
+    async with working(engine, slow.agent) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        await slow.begun()
+        raised = await engine.send(RUN, AddBudget(amounts={"turns": 5}))
+        said = await engine.send(RUN, Steer(text="Be quick."))
+        with anyio.fail_after(20):
+            assert (await engine.answered(RUN, raised)).taken
+        await anyio.sleep(5)
+        slow.going.set()
+        with anyio.fail_after(20):
+            assert (await engine.answered(RUN, said)).taken
+        facts = await kept(engine)
+        assert len(of(facts, LimitsRaised)) == 1
+        assert [event.text for event in of(facts, UserMessage)] == ["Do it.", "Be quick."]
 
 
 async def test_what_nobody_reads_any_more_is_refused() -> None:
@@ -365,6 +424,85 @@ async def test_a_run_taken_up_during_a_drain_is_left_to_another_attempt(
     assert [outcome.answer for outcome in outcomes] == ["Done.", "Done."]
 
 
+class Stubborn(Slow):
+    """One whose call needs a second to stop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        @tool(effect=writes("desk"), idempotent=True, timeout=None)
+        async def work(what: str) -> str:
+            """Work."""
+            self.began += 1
+            try:
+                await self.going.wait()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.sleep(1)
+            return "worked"
+
+        self.agent = Agent(self.agent.model, [work], profile=BARE)
+
+
+async def test_what_is_sent_while_an_attempt_breaks_off_is_for_the_next_one() -> None:
+    stubborn, engine = Stubborn(), memory()
+    async with working(engine, stubborn.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await stubborn.begun()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(boss.drain, 0)
+            await anyio.sleep(0.5)
+            assert run.cut == "suspended"
+            raised = await engine.send(RUN, AddBudget(amounts={"turns": 5}))
+            said = await engine.send(RUN, Steer(text="Be quick."))
+    again = Slow()
+    again.going.set()
+    async with working(engine, again.agent, seeded=2):
+        assert (await engine.answered(RUN, raised)).taken
+        assert (await engine.answered(RUN, said)).taken
+        assert of(await kept(engine), LimitsRaised)[0].amounts == {"turns": 5}
+
+
+async def test_a_fence_that_is_seen_at_the_end_is_one() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await slow.begun()
+        assert run.lease is not None
+        append = run.lease.append
+
+        async def fenced(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
+            if any(isinstance(event, RunEnded) for event in events):
+                raise Fenced("another attempt has it")
+            await append(events, charges)
+
+        run.lease.append = fenced  # type: ignore[method-assign]
+        await anyio.sleep(1)
+        asked = run.seams.clock()
+        run.cancel("enough")
+        await run.wait()
+        assert run.cut == "fenced"
+        assert run.seams.clock() - asked < 1
+        assert of(await kept(engine), RunEnded)[0].n > run.log.n
+
+
+async def test_a_run_that_ends_already_is_not_suspended() -> None:
+    stubborn, engine = Stubborn(), memory()
+    async with working(engine, stubborn.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await stubborn.begun()
+        run.cancel("enough")
+        await anyio.sleep(0.1)
+    async with engine:
+        status = await engine.get(RUN)
+    assert run.outcome is not None
+    assert status.outcome is not None
+    assert (status.outcome.status, status.outcome.reason) == ("cancelled", "enough")
+
+
 async def test_a_fenced_attempt_touches_nothing_more() -> None:
     slow, engine = Slow(), memory()
     async with working(engine, slow.agent) as boss:
@@ -410,6 +548,68 @@ async def test_a_failed_look_for_leases_costs_no_run_its_lease(tmp_path: Path, k
         assert (await engine.get(RUN)).attempt == 1
 
 
+def tasks_of(name: str) -> int:
+    """How many tasks have this in their names."""
+    return sum(name in (task.name or "") for task in anyio.get_running_tasks())
+
+
+async def test_an_answer_that_waits_for_a_journal_that_is_gone_is_given_up() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await slow.begun()
+        assert run.lease is not None
+
+        async def fenced(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
+            raise Fenced("another attempt has it")
+
+        run.lease.append = fenced  # type: ignore[method-assign]
+        await engine.send(RUN, Pause(reason="to think"))
+        assert (await run.wait()).reason == "fenced"
+        await slow.begun(2)
+        assert boss.runs[RUN] is not run
+        assert (tasks_of("Obedience._settle"), tasks_of(f"lease {RUN}")) == (1, 1)  # those of the second attempt
+
+
+async def test_calls_that_wait_for_a_journal_that_is_gone_are_given_up() -> None:
+    slow, engine = Slow(), memory()
+    many = script(call(*(("work", {"what": str(n)}) for n in range(600))), say("Done."))
+    agent = Agent(slow.world.model(many), slow.agent.tools.values(), profile=BARE)
+    async with working(engine, agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        assert run.lease is not None
+        append = run.lease.append
+
+        async def fenced(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
+            if any(isinstance(event, CallProposed) for event in events):
+                await anyio.sleep(1)
+                raise Fenced("another attempt has it")
+            await append(events, charges)
+
+        run.lease.append = fenced  # type: ignore[method-assign]
+        assert (await run.wait()).reason == "fenced"
+        await slow.begun()
+        assert boss.runs[RUN] is not run
+        assert tasks_of("Supervisor._execute") == 1  # that of the second attempt
+
+
+async def test_leaving_by_a_cancel_waits_for_nobody() -> None:
+    slow, engine = Slow(), memory()
+    async with engine:
+        with anyio.CancelScope() as scope:
+            async with Supervisor(
+                engine=engine, seams=VirtualSeams(), agents={"agent": slow.agent}, plugged=False
+            ) as boss:
+                await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+                await slow.begun()
+                left = anyio.current_time()
+                scope.cancel()
+                await anyio.sleep(1)
+        assert anyio.current_time() - left < 1
+
+
 class Full(MemoryEngine):
     """A disk that is full for a while."""
 
@@ -447,6 +647,59 @@ async def test_a_full_disk_pauses_the_run_and_loses_nothing() -> None:
     assert of(facts, Paused)[0].reason == "journal: the disk is full"
     assert len(of(facts, Resumed)) == 1
     assert world.done.count(("put", "c")) == 2
+
+
+STUCK = Verdict("pause", Finding("equal", "repeat", 9), "Stop that.")
+
+
+@pytest.mark.parametrize("who", ["person", "watchdog", "journal's namesake"])
+async def test_a_pause_while_the_disk_is_full_lasts_when_it_is_not_any_more(who: str) -> None:
+    world, engine = World(), Full(CallStarted, float("inf"))
+    async with working(engine, WORK(world), drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        while not run.is_paused:
+            await run.changed()
+        if who == "watchdog":
+            run.rule(STUCK, run.log.n)
+        else:
+            run.pause("to think" if who == "person" else "journal: I write one", seconds=100)
+        engine.failures = 0
+        await anyio.sleep(50)
+        assert run.is_paused
+        assert (await engine.get(RUN)).state == "paused"
+    async with working(engine, WORK(world), seeded=2) as boss:
+        run = await handle(boss)
+        await anyio.sleep(20)
+        assert run.is_paused
+        run.resume()
+        assert (await run.wait()).status == "completed"
+        facts = await kept(engine)
+    assert [event.journal for event in of(facts, Paused)] == [True, False]
+    assert len(of(facts, Resumed)) == 1
+
+
+async def test_a_full_disk_does_not_end_a_pause_nor_does_its_end_make_up_for_the_disk() -> None:
+    world, engine = World(), Full(CallStarted, float("inf"))
+    async with working(engine, WORK(world), drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        while not run.is_paused:
+            await run.changed()
+        run.pause("to think", seconds=100)
+        due = run.paused_until
+        await anyio.sleep(20)
+        assert run.paused_until == due
+        run.resume("thought")
+        assert run.is_paused
+        await anyio.sleep(200)
+        assert run.is_paused
+        engine.failures = 0
+        assert (await run.wait()).status == "completed"
+        facts = await kept(engine)
+        told = [event for event in facts if isinstance(event, Paused | Resumed)]
+    assert [getattr(event, "journal", None) for event in told] == [True, False, None, True, None]
+    assert [event.reason for event in of(told, Resumed)] == ["thought", "the journal can be written again"]
 
 
 async def test_no_writer_starts_while_the_disk_is_full() -> None:
@@ -501,6 +754,39 @@ async def test_another_version_of_the_code_is_refused_and_the_run_stays() -> Non
         assert (await engine.get(RUN)).n == 12
     async with working(engine, WORK(World()), seeded=2):
         assert of(await kept(engine), RunEnded)[0].outcome.answer == "Done."
+
+
+class Copying(MemoryEngine):
+    """One that gives copies of its facts, and keeps an eye on them."""
+
+    def __init__(self) -> None:
+        super().__init__(seams=VirtualSeams())
+        self.given: list[Event] = []
+
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+            facts = lease.facts
+
+            async def copies(run: str | None = None, facts: Callable[..., Any] = facts) -> AsyncIterator[Event]:
+                async for event in facts(run):
+                    self.given.append(decode_event(encode_event(event)))
+                    yield self.given[-1]
+
+            lease.facts = copies  # type: ignore[method-assign]
+            yield lease
+
+
+async def test_the_facts_of_the_attempts_before_are_let_go() -> None:
+    slow, engine = Slow(), Copying()
+    for attempt in (1, 2):
+        async with working(engine, slow.agent, seeded=attempt, drain=0, keep=1) as boss:
+            if attempt == 1:
+                await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+            await slow.begun(attempt)
+            if attempt == 2:
+                place = next(place for place, event in enumerate(engine.given) if isinstance(event, TurnStarted))
+                count = getrefcount(engine.given[place])
+                assert count == 2  # that of the list, and that of the call
 
 
 async def test_any_code_lets_it_go_on() -> None:

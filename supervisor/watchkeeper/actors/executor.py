@@ -151,7 +151,12 @@ class Executor:
                 self.cancel(self._why)
             if self._open:
                 free = [slot for slot in slots if not slot.waits]
-                await self._log.caught_up()  # approvals may come meanwhile, and make their calls ready themselves
+                with anyio.CancelScope() as scope:
+                    self._scopes.add(scope)
+                    try:
+                        await self._log.caught_up()  # approvals may come, and make their calls ready themselves
+                    finally:
+                        self._scopes.discard(scope)
                 for slot in free:
                     if not slot.settled:
                         self._make_ready(slot)

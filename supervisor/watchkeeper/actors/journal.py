@@ -76,7 +76,7 @@ class Journal:
 
     def _stand_still(self, error: EngineError) -> None:
         run = self._run
-        if run.ending is None and not run.is_paused:
+        if run.ending is None:
             run.pause_for_journal(run.log.redaction.within(str(error), 300))
 
     def _go_on(self) -> None:
