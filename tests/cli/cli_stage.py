@@ -12,6 +12,7 @@ import pytest
 
 from watchkeeper.cli import finding
 from watchkeeper.cli.finding import Sources
+from watchkeeper.cli.following import up_to
 from watchkeeper.cli.listed import SERVICE, Source
 from watchkeeper.engine import (
     AddBudget,
@@ -20,8 +21,11 @@ from watchkeeper.engine import (
     Approve,
     Cancel,
     Deny,
+    EngineError,
     Lease,
+    Page,
     Pause,
+    Query,
     Resume,
     RunSpec,
     Steer,
@@ -37,6 +41,7 @@ from watchkeeper.messages import (
     CancelRequested,
     ChildStarted,
     Event,
+    Gap,
     Outcome,
     Paused,
     Result,
@@ -48,6 +53,28 @@ from watchkeeper.messages import (
     UserMessage,
 )
 from watchkeeper.testing.conformance.ground import Facts
+
+
+class Leaving:
+    """An engine whose service goes away while it is watched, or asked what ``fails`` names."""
+
+    def __init__(self, engine: Any, error: EngineError, *fails: str) -> None:
+        self._engine = engine
+        self._error = error
+        self._fails = fails or ("watch",)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self, f"_{name}") if name in self._fails else getattr(self._engine, name)
+
+    async def _watch(self, run: str, after: int = 0) -> AsyncIterator[Event | Gap]:
+        n = (await self._engine.get(run)).n
+        async for event in up_to(self._engine.watch(run, after), n if n > after else 0):
+            yield event
+        raise self._error
+
+    async def _list(self, query: Query) -> Page:
+        raise self._error
+
 
 Prepare = Callable[["Stage"], Awaitable[None]]
 ARGUMENTS = '{"path":"notes/a","text":"hello"}'

@@ -115,15 +115,27 @@ class Sources:
         return CommandError(f"{told}{why} (watchkeeper ps -a lists those that there are)", self._code(USAGE))
 
     def _code(self, otherwise: int) -> int:
-        """69 where a service does not answer, 1 where it refuses; what a dead process has left behind is no reason."""
+        """As :func:`code_of` has it for the worst of them; what a dead process has left behind is no reason."""
         lost = [error for where, error in self.lost.items() if not where.startswith(FOREGROUND)]
         return max(map(code_of, lost), default=otherwise)
 
 
 def code_of(error: Exception) -> int:
-    from ..service.client import Refused
+    """69 where nobody answers, 1 where the answer is an error."""
+    from ..service.client import Unreachable
 
-    return FAILED if isinstance(error, Refused) else UNREACHABLE
+    return UNREACHABLE if isinstance(error, Unreachable | TimeoutError) else FAILED
+
+
+def _of_an_engine(group: ExceptionGroup[Exception]) -> EngineError | None:
+    """The first error in it, if all of them are of engines: they come out of task groups in groups."""
+    engines, others = group.split(EngineError)
+    if engines is None or others is not None:
+        return None
+    first: Exception = engines
+    while isinstance(first, ExceptionGroup):
+        first = first.exceptions[0]
+    return first if isinstance(first, EngineError) else None
 
 
 async def listed(source: Source, query: Query, most: int) -> list[Listed]:
@@ -210,6 +222,11 @@ def through(body: Callable[[Sources], Awaitable[int]], *, foreground: bool = Tru
                 return CommandError(f"{error} (it was there a moment ago)")
             except EngineError as error:
                 return CommandError(str(error), code_of(error))
+            except ExceptionGroup as group:
+                cause = _of_an_engine(group)
+                if cause is None:
+                    raise
+                return CommandError(str(cause), code_of(cause))
 
     ended = anyio.run(main, backend=BACKEND)
     if isinstance(ended, CommandError):
