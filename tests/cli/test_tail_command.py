@@ -196,6 +196,16 @@ def test_waiting_has_an_end_too(stage: Stage, capsys: pytest.CaptureFixture[str]
     assert "has not ended within 0.1 s" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("error", "code"), [(Unreachable("no service answers"), 69), (EngineError("it is broken"), 1)])
+@pytest.mark.parametrize("command", [["wait"], ["cancel", "--wait"]])
+def test_waiting_for_a_service_that_goes_away(
+    stage: Stage, command: list[str], error: EngineError, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.set(leaving(error))
+    assert main([*command, "r1"]) == code
+    assert str(error) in capsys.readouterr().err
+
+
 # -- export ------------------------------------------------------------------------------------------------------------
 
 
