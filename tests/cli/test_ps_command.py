@@ -11,6 +11,7 @@ from cli_stage import Stage
 from watchkeeper.cli import main
 from watchkeeper.cli.columns import plain
 from watchkeeper.cli.listed import FOREGROUND, Source
+from watchkeeper.engine import EngineError
 from watchkeeper.service.client import Refused, Unreachable
 from watchkeeper.testing import BACKENDS
 
@@ -210,6 +211,17 @@ def test_an_unknown_run_while_the_service_is_lost_is_no_wrong_usage(
     stage.set(two_runs)
     assert main(["show", "nothing"]) == 69
     assert "does not answer" in capsys.readouterr().err
+
+
+def test_the_last_run_is_not_known_while_the_service_is_lost(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.lost = {"service": Unreachable("the service does not answer")}
+    stage.set(two_runs)
+    assert main(["show", "@last"]) == 69
+    assert "does not answer" in capsys.readouterr().err
+    stage.lost = {f"{FOREGROUND} r0": EngineError("its file is broken")}
+    assert main(["show", "@last"]) == 0
 
 
 def test_a_token_without_the_scope_is_refused_and_not_unreachable(

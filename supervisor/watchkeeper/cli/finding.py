@@ -81,6 +81,8 @@ class Sources:
         if given == LAST:
             await self.open_dead(most=1)
             newest = await self.runs(Query(limit=1), 1)
+            if self._code(0):
+                raise self._unknown("nobody knows which run is the last")
             if newest:
                 return newest[0]
             raise self._unknown("there is no run yet")
