@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from cli_stage import Stage
 
-from watchkeeper.cli import main
+from watchkeeper.cli import finding, main
 from watchkeeper.cli.columns import plain
 from watchkeeper.cli.listed import FOREGROUND, Source
-from watchkeeper.engine import EngineError
+from watchkeeper.engine import EngineError, RunSpec
+from watchkeeper.journal import SqliteEngine
 from watchkeeper.service.client import Refused, Unreachable
+from watchkeeper.service.places import Places
 from watchkeeper.testing import BACKENDS
 
 
@@ -125,6 +130,42 @@ def test_a_service_that_is_lost_is_said_beside_what_there_is(stage: Stage, capsy
     assert "does not answer" in shown.err
 
 
+@pytest.mark.parametrize("command", [["ps"], ["ps", "-a"], ["approvals", "ls"], ["cancel", "--all", "--yes"]])
+def test_that_there_is_nothing_is_not_said_where_a_source_could_not_be_asked(
+    stage: Stage, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def nothing(stage: Stage) -> None:
+        stage.lost = {"service": Unreachable("it does not answer")}
+
+    stage.set(nothing)
+    assert main(command) == 69
+    assert capsys.readouterr() == ("", "watchkeeper: it does not answer\n")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_runs_of_a_service_that_is_not_up_are_counted(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(finding, "BACKEND", backend)
+    monkeypatch.setenv("WATCHKEEPER_STATE", str(tmp_path))
+    monkeypatch.delenv("WATCHKEEPER_URL", raising=False)
+    folder = Places.of().service.make()
+
+    async def submit() -> None:
+        async with SqliteEngine(folder.path) as engine:
+            for _ in range(2):
+                await engine.submit(RunSpec(agent="clerk", task="File them"))
+
+    anyio.run(submit, backend=backend)
+    told = "watchkeeper: 2 runs are suspended; no service is up (watchkeeper serve goes on with them)\n"
+    assert main(["ps"]) == 0
+    assert capsys.readouterr() == ("", told)
+    with (folder.path / "service.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert main(["ps"]) == 0
+    assert "suspended" not in capsys.readouterr().err
+
+
 def test_nothing_from_a_run_steers_the_terminal(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     async def hostile(stage: Stage) -> None:
         await stage.run("r1", "\x1b]0;owned\x07\u202etxt", "ag\x1b[31ment")
@@ -213,9 +254,7 @@ def test_an_unknown_run_while_the_service_is_lost_is_no_wrong_usage(
     assert "does not answer" in capsys.readouterr().err
 
 
-def test_the_last_run_is_not_known_while_the_service_is_lost(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_last_run_is_not_known_while_the_service_is_lost(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     stage.lost = {"service": Unreachable("the service does not answer")}
     stage.set(two_runs)
     assert main(["show", "@last"]) == 69

@@ -88,7 +88,7 @@ def cancel(
         if dry_run:
             return _print_dry(live, json) or sources.complain()
         if not live:
-            if wanted is not None:
+            if wanted is not None and not sources.lost:
                 complain("no such run is going on")
             return sources.complain()
         if (

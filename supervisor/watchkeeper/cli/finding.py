@@ -45,6 +45,8 @@ class Sources:
     def __init__(self) -> None:
         self.opened: list[Source] = []
         self.lost: dict[str, Exception] = {}
+        self.resting: Folder | None = None
+        """The files of this machine's service, while it is not up."""
         self._closed: dict[str, Callable[[], Awaitable[Source]]] = {}
 
     def later(self, name: str, opened: Callable[[], Awaitable[Source]]) -> None:
@@ -75,6 +77,19 @@ class Sources:
                 self.lost[source.where] = TimeoutError(f"{source.where}: no answer within {PATIENCE:g} s")
         found.sort(key=lambda one: (one.status.submitted, one.run), reverse=True)
         return found[:most]
+
+    async def suspended(self, query: Query) -> int:
+        """How many runs that the query means lie in the files of a service that is not up."""
+        from ..journal import SqliteEngine
+
+        if self.resting is None:
+            return 0
+        try:
+            async with SqliteEngine(self.resting.path) as engine:
+                return len(await listed(Source(SERVICE, engine, False), query, SCANNED))
+        except EngineError as error:
+            self.lost.setdefault(SERVICE, error)
+            return 0
 
     async def find(self, given: str) -> Listed:
         """The one run that an id means, or the beginning of one, or ``@last``. Raises :class:`CommandError`."""
@@ -184,6 +199,8 @@ async def all_sources(environ: Mapping[str, str] | None = None, *, foreground: b
         elif places.service.api_socket.exists():
             address = f"unix:{places.service.api_socket}"
             await found.open(SERVICE, partial(_service, stack, SERVICE, address, ""))
+        if not url and places.service.control.exists() and not is_held(places.service.path / "service.lock"):
+            found.resting = places.service
         dead = 0
         for folder in places.foregrounds() if foreground else ():
             if is_held(folder.lock()):

@@ -84,7 +84,9 @@ def picture(runs: Sequence[Listed], lost: Sequence[str], now: float, width: int,
     states: dict[str, int] = {}
     for one in runs:
         states[one.state] = states.get(one.state, 0) + 1
-    sums = ", ".join(f"{number:,} {state}" for state, number in sorted(states.items())) or "nothing runs"
+    sums = ", ".join(f"{number:,} {state}" for state, number in sorted(states.items())) or (
+        "not known" if lost else "nothing runs"
+    )
     parts: list[RenderableType] = [
         Text(f"{time.strftime('%H:%M:%S', time.localtime(now))}  {sums}  (q: leave)", style="bold"),
         fitted(HEADS, list(rows(runs[:room], now)), width, SPARE),
