@@ -23,9 +23,7 @@ from watchkeeper.engine import (
     Deny,
     EngineError,
     Lease,
-    Page,
     Pause,
-    Query,
     Resume,
     RunSpec,
     Steer,
@@ -56,23 +54,22 @@ from watchkeeper.testing.conformance.ground import Facts
 
 
 class Leaving:
-    """An engine whose service goes away while it is watched, or asked what ``fails`` names."""
+    """An engine whose service goes away while it is watched; what ``fails`` names fails at once."""
 
-    def __init__(self, engine: Any, error: EngineError, *fails: str) -> None:
+    def __init__(self, engine: Any, error: EngineError) -> None:
         self._engine = engine
         self._error = error
-        self._fails = fails or ("watch",)
+        self.fails: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self, f"_{name}") if name in self._fails else getattr(self._engine, name)
+        if name in self.fails:
+            raise self._error
+        return getattr(self._engine, name)
 
-    async def _watch(self, run: str, after: int = 0) -> AsyncIterator[Event | Gap]:
+    async def watch(self, run: str, after: int = 0) -> AsyncIterator[Event | Gap]:
         n = (await self._engine.get(run)).n
         async for event in up_to(self._engine.watch(run, after), n if n > after else 0):
             yield event
-        raise self._error
-
-    async def _list(self, query: Query) -> Page:
         raise self._error
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import anyio
 import pytest
-from cli_stage import Stage
+from cli_stage import Leaving, Stage
 
-from watchkeeper.cli import finding, main
+from watchkeeper.cli import finding, main, watching
 from watchkeeper.cli.columns import plain
-from watchkeeper.cli.listed import FOREGROUND, Source
+from watchkeeper.cli.listed import FOREGROUND, SERVICE, Source
 from watchkeeper.engine import EngineError, RunSpec
 from watchkeeper.journal import SqliteEngine
 from watchkeeper.service.client import Refused, Unreachable
@@ -184,6 +184,30 @@ def test_columns_in_a_pipe_have_a_word_for_each_cell() -> None:
         "one  -    x y",
         "-    two  -",
     ]
+
+
+def test_watching_as_json_ends_when_the_service_has_gone_away(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def leaves(stage: Stage) -> None:
+        await stage.run("r1")
+        engine = Leaving(stage.engine, Unreachable("no service answers"))
+        stage.sources = [Source(SERVICE, engine)]  # type: ignore[arg-type]
+
+        async def leave() -> None:
+            await anyio.sleep(0.1)
+            engine.fails = ("list", "get")
+
+        assert stage._tasks is not None
+        stage._tasks.start_soon(leave)
+
+    monkeypatch.setattr(watching, "EVERY", 0.02)
+    monkeypatch.setattr(watching, "AWAY", 0.1)
+    stage.set(leaves)
+    assert main(["ps", "--watch", "--json"]) == 69
+    shown = capsys.readouterr()
+    assert [json.loads(line)["state"] for line in shown.out.splitlines()] == ["running"]
+    assert shown.err == "watchkeeper: no service answers\n"
 
 
 # -- show --------------------------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ class Sources:
         if given == LAST:
             await self.open_dead(most=1)
             newest = await self.runs(Query(limit=1), 1)
-            if self._code(0):
+            if self.code():
                 raise self._unknown("nobody knows which run is the last")
             if newest:
                 return newest[0]
@@ -124,14 +124,14 @@ class Sources:
         """Say what cannot be reached; the exit code for that."""
         for error in self.lost.values():
             complain(one_line(str(error), 400))
-        return self._code(0)
+        return self.code()
 
     def _unknown(self, told: str) -> CommandError:
         lost = one_line("; ".join(map(str, self.lost.values())), 400)
         why = f", and not all can be reached: {lost}" if lost else ""
-        return CommandError(f"{told}{why} (watchkeeper ps -a lists those that there are)", self._code(USAGE))
+        return CommandError(f"{told}{why} (watchkeeper ps -a lists those that there are)", self.code(USAGE))
 
-    def _code(self, otherwise: int) -> int:
+    def code(self, otherwise: int = 0) -> int:
         """As :func:`code_of` has it for the worst of them; what a dead process has left behind is no reason."""
         lost = [error for where, error in self.lost.items() if not where.startswith(FOREGROUND)]
         return max(map(code_of, lost), default=otherwise)
