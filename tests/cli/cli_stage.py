@@ -12,6 +12,7 @@ import pytest
 
 from watchkeeper.cli import finding
 from watchkeeper.cli.finding import Sources
+from watchkeeper.cli.following import up_to
 from watchkeeper.cli.listed import SERVICE, Source
 from watchkeeper.engine import (
     AddBudget,
@@ -20,6 +21,7 @@ from watchkeeper.engine import (
     Approve,
     Cancel,
     Deny,
+    EngineError,
     Lease,
     Pause,
     Resume,
@@ -37,6 +39,7 @@ from watchkeeper.messages import (
     CancelRequested,
     ChildStarted,
     Event,
+    Gap,
     Outcome,
     Paused,
     Result,
@@ -48,6 +51,27 @@ from watchkeeper.messages import (
     UserMessage,
 )
 from watchkeeper.testing.conformance.ground import Facts
+
+
+class Leaving:
+    """An engine whose service goes away while it is watched; what ``fails`` names fails at once."""
+
+    def __init__(self, engine: Any, error: EngineError) -> None:
+        self._engine = engine
+        self._error = error
+        self.fails: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.fails:
+            raise self._error
+        return getattr(self._engine, name)
+
+    async def watch(self, run: str, after: int = 0) -> AsyncIterator[Event | Gap]:
+        n = (await self._engine.get(run)).n
+        async for event in up_to(self._engine.watch(run, after), n if n > after else 0):
+            yield event
+        raise self._error
+
 
 Prepare = Callable[["Stage"], Awaitable[None]]
 ARGUMENTS = '{"path":"notes/a","text":"hello"}'

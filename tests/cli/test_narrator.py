@@ -294,3 +294,12 @@ def test_a_call_in_the_place_of_another() -> None:
     assert "2+2" in lines[0]
     assert lines[0].endswith(" in place of run_python")
     assert lines[1] == "    ⇄ replaced (calculator_first): an answer in place of run_python"
+
+
+@pytest.mark.parametrize("frame", ["tools.py:7 in put", None])
+def test_a_call_of_unknown_outcome_is_for_a_person_to_check(frame: str | None) -> None:
+    call = CallRecord("c1.1", "put", 1, 1, "abandoned", frame=frame)
+    outcome = Outcome(run="r1", status="completed", reason="answer", message="Done.", calls=(call,))
+    lines = [line.text for line in epilogue(outcome)]
+    unknown = "outcome unknown: put: nobody knows whether it was done; a person has to check"
+    assert (f"left behind: put at {frame}" if frame else unknown) in lines

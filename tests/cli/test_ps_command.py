@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-from cli_stage import Stage
+from cli_stage import Leaving, Stage
 
-from watchkeeper.cli import main
+from watchkeeper.cli import finding, main, watching
 from watchkeeper.cli.columns import plain
-from watchkeeper.cli.listed import FOREGROUND, Source
+from watchkeeper.cli.listed import FOREGROUND, SERVICE, Source
+from watchkeeper.engine import EngineError, RunSpec
+from watchkeeper.journal import SqliteEngine
 from watchkeeper.service.client import Refused, Unreachable
+from watchkeeper.service.places import Places
 from watchkeeper.testing import BACKENDS
 
 
@@ -124,6 +130,42 @@ def test_a_service_that_is_lost_is_said_beside_what_there_is(stage: Stage, capsy
     assert "does not answer" in shown.err
 
 
+@pytest.mark.parametrize("command", [["ps"], ["ps", "-a"], ["approvals", "ls"], ["cancel", "--all", "--yes"]])
+def test_that_there_is_nothing_is_not_said_where_a_source_could_not_be_asked(
+    stage: Stage, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def nothing(stage: Stage) -> None:
+        stage.lost = {"service": Unreachable("it does not answer")}
+
+    stage.set(nothing)
+    assert main(command) == 69
+    assert capsys.readouterr() == ("", "watchkeeper: it does not answer\n")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_runs_of_a_service_that_is_not_up_are_counted(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(finding, "BACKEND", backend)
+    monkeypatch.setenv("WATCHKEEPER_STATE", str(tmp_path))
+    monkeypatch.delenv("WATCHKEEPER_URL", raising=False)
+    folder = Places.of().service.make()
+
+    async def submit() -> None:
+        async with SqliteEngine(folder.path) as engine:
+            for _ in range(2):
+                await engine.submit(RunSpec(agent="clerk", task="File them"))
+
+    anyio.run(submit, backend=backend)
+    told = "watchkeeper: 2 runs are suspended; no service is up (watchkeeper serve goes on with them)\n"
+    assert main(["ps"]) == 0
+    assert capsys.readouterr() == ("", told)
+    with (folder.path / "service.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert main(["ps"]) == 0
+    assert "suspended" not in capsys.readouterr().err
+
+
 def test_nothing_from_a_run_steers_the_terminal(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     async def hostile(stage: Stage) -> None:
         await stage.run("r1", "\x1b]0;owned\x07\u202etxt", "ag\x1b[31ment")
@@ -142,6 +184,30 @@ def test_columns_in_a_pipe_have_a_word_for_each_cell() -> None:
         "one  -    x y",
         "-    two  -",
     ]
+
+
+def test_watching_as_json_ends_when_the_service_has_gone_away(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def leaves(stage: Stage) -> None:
+        await stage.run("r1")
+        engine = Leaving(stage.engine, Unreachable("no service answers"))
+        stage.sources = [Source(SERVICE, engine)]  # type: ignore[arg-type]
+
+        async def leave() -> None:
+            await anyio.sleep(0.1)
+            engine.fails = ("list", "get")
+
+        assert stage._tasks is not None
+        stage._tasks.start_soon(leave)
+
+    monkeypatch.setattr(watching, "EVERY", 0.02)
+    monkeypatch.setattr(watching, "AWAY", 0.1)
+    stage.set(leaves)
+    assert main(["ps", "--watch", "--json"]) == 69
+    shown = capsys.readouterr()
+    assert [json.loads(line)["state"] for line in shown.out.splitlines()] == ["running"]
+    assert shown.err == "watchkeeper: no service answers\n"
 
 
 # -- show --------------------------------------------------------------------------------------------------------------
@@ -210,6 +276,15 @@ def test_an_unknown_run_while_the_service_is_lost_is_no_wrong_usage(
     stage.set(two_runs)
     assert main(["show", "nothing"]) == 69
     assert "does not answer" in capsys.readouterr().err
+
+
+def test_the_last_run_is_not_known_while_the_service_is_lost(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.lost = {"service": Unreachable("the service does not answer")}
+    stage.set(two_runs)
+    assert main(["show", "@last"]) == 69
+    assert "does not answer" in capsys.readouterr().err
+    stage.lost = {f"{FOREGROUND} r0": EngineError("its file is broken")}
+    assert main(["show", "@last"]) == 0
 
 
 def test_a_token_without_the_scope_is_refused_and_not_unreachable(

@@ -80,7 +80,27 @@ def test_a_full_disk_a_remote_folder_and_a_clock_that_went_back_are_seen(
 
 def test_a_folder_that_cannot_be_made_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATCHKEEPER_STATE", "/proc/nowhere/state")
-    assert level("state folder") == ("fail" if os.getuid() else "ok")
+    assert level("state folder") == "fail"
+
+
+@pytest.mark.parametrize("below", ["", "deeper"])
+def test_a_state_folder_that_is_a_file_is_told_as_one(
+    below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WATCHKEEPER_STATE", str(tmp_path / "file" / below))
+    (one,) = found("state folder")
+    assert one.level == "fail"
+    assert "chown" not in one.remedy
+    assert "WATCHKEEPER_STATE" in one.remedy
+
+
+def test_looking_makes_nothing(state: Path, tmp_path: Path) -> None:
+    assert level("state folder") == "ok"
+    assert list(tmp_path.iterdir()) == []
+    state.mkdir(mode=0o700)
+    assert level("state folder") == "ok"
+    assert list(state.iterdir()) == []
 
 
 def test_what_a_dead_service_left_is_told_apart_from_a_worker_without_one(state: Path) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import anyio
 import pytest
-from cli_stage import Stage
+from cli_stage import Leaving, Prepare, Stage
 
 from watchkeeper.cli import main
-from watchkeeper.cli.listed import FOREGROUND, Source
+from watchkeeper.cli.listed import FOREGROUND, SERVICE, Source
 from watchkeeper.cli.printable import safe_json
+from watchkeeper.engine import EngineError
 from watchkeeper.messages import CallEnded, Result, RunStarted, Status, decode_event
+from watchkeeper.service.client import Unreachable
 from watchkeeper.testing import BACKENDS
 
 
@@ -41,6 +43,14 @@ async def one_that_ends_later(stage: Stage) -> None:
 async def ended(stage: Stage) -> None:
     await stage.run("r1")
     await stage.end("r1")
+
+
+def leaving(error: EngineError) -> Prepare:
+    async def prepare(stage: Stage) -> None:
+        await stage.run("r1")
+        stage.sources = [Source(SERVICE, Leaving(stage.engine, error))]  # type: ignore[arg-type]
+
+    return prepare
 
 
 def test_tail_shows_what_was_and_does_not_wait(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,6 +105,16 @@ def test_watch_in_a_pipe_is_a_tail_that_follows(stage: Stage, capsys: pytest.Cap
     stage.set(one_that_ends_later)
     assert main(["watch", "r1"]) == 0
     assert "completed (answer)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("error", "code"), [(Unreachable("no service answers"), 69), (EngineError("it is broken"), 1)])
+@pytest.mark.parametrize("command", [["tail", "-f"], ["tail", "-f", "--json"], ["watch"]])
+def test_a_service_that_goes_away_ends_the_looking_with_one_line(
+    stage: Stage, command: list[str], error: EngineError, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.set(leaving(error))
+    assert main([*command, "r1"]) == code
+    assert capsys.readouterr().err == f"watchkeeper: {error}\n"
 
 
 def test_what_died_is_not_waited_for(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,6 +194,16 @@ def test_waiting_has_an_end_too(stage: Stage, capsys: pytest.CaptureFixture[str]
     stage.set(one)
     assert main(["wait", "r1", "--timeout", "0.1"]) == 124
     assert "has not ended within 0.1 s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("error", "code"), [(Unreachable("no service answers"), 69), (EngineError("it is broken"), 1)])
+@pytest.mark.parametrize("command", [["wait"], ["cancel", "--wait"]])
+def test_waiting_for_a_service_that_goes_away(
+    stage: Stage, command: list[str], error: EngineError, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.set(leaving(error))
+    assert main([*command, "r1"]) == code
+    assert str(error) in capsys.readouterr().err
 
 
 # -- export ------------------------------------------------------------------------------------------------------------

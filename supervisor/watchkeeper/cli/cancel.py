@@ -16,7 +16,7 @@ from ..service.proof import Proof
 from .columns import print_rows
 from .counting import Counted
 from .exits import COMPLETED, FAILED, TIMED_OUT, CommandError, complain
-from .finding import Sources, through
+from .finding import Sources, code_of, through
 from .following import closing
 from .ids import shortened
 from .listed import Listed
@@ -88,7 +88,7 @@ def cancel(
         if dry_run:
             return _print_dry(live, json) or sources.complain()
         if not live:
-            if wanted is not None:
+            if wanted is not None and not sources.lost:
                 complain("no such run is going on")
             return sources.complain()
         if (
@@ -117,7 +117,7 @@ class Order:
 
     async def carry_out(self, runs: Sequence[Listed], json: bool) -> int:
         """Send it to all of them, and wait for their ends if that is wanted; the exit code."""
-        proofs: dict[str, Cancelled | str] = {}
+        proofs: dict[str, Cancelled | EngineError] = {}
         limit = anyio.CapacityLimiter(SIDE_BY_SIDE)
 
         async def one(listed: Listed) -> None:
@@ -131,7 +131,7 @@ class Order:
                     tasks.start_soon(one, listed)
         return self._say(runs, proofs, json)
 
-    async def _cancel(self, one: Listed) -> Cancelled | str:
+    async def _cancel(self, one: Listed) -> Cancelled | EngineError:
         """The proof, or what went wrong."""
         sent = time.monotonic()
         waited = None
@@ -146,7 +146,7 @@ class Order:
                         await _fold(child, folds)
             one = await one.again()
         except EngineError as error:
-            return str(error)
+            return error
         return Cancelled(
             one=one,
             in_flight=tuple(found for fold in folds for found in fold.in_flight),
@@ -155,15 +155,15 @@ class Order:
             waited=waited,
         )
 
-    def _say(self, runs: Sequence[Listed], proofs: Mapping[str, Cancelled | str], json: bool) -> int:
+    def _say(self, runs: Sequence[Listed], proofs: Mapping[str, Cancelled | EngineError], json: bool) -> int:
         short = shortened(proofs)
-        failed = late = False
+        failed, late = COMPLETED, False
         view = view_on(sys.stdout)
         for one in runs:
             proof, name = proofs[one.run], identifier(short[one.run])
-            if isinstance(proof, str):
-                failed = True
-                complain(f"{name}: {one_line(proof, 300)}")
+            if isinstance(proof, EngineError):
+                failed = max(failed, code_of(proof))
+                complain(f"{name}: {one_line(str(proof), 300)}")
                 continue
             late = late or (self._wait and proof.waited is None)
             if json:
@@ -174,7 +174,7 @@ class Order:
                 print(f"{name}: asked to end ({self._mode}); --wait says when it has")
         if late:
             complain(f"not all had ended within {self._timeout:g} s (--timeout); the request stands")
-        return FAILED if failed else TIMED_OUT if late else COMPLETED
+        return failed or (TIMED_OUT if late else COMPLETED)
 
 
 async def _fold(one: Listed, folds: list[Proof]) -> None:

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import stat
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
@@ -102,16 +103,22 @@ def _configuration(environ: Mapping[str, str]) -> Iterator[Finding]:
 def _state(state: Path) -> Iterator[Finding]:
     if not state.exists():
         above = next((one for one in state.parents if one.exists()), Path("/"))
-        if not os.access(above, os.W_OK):
+        if trouble := _cannot_make_in(above):
             remedy = "make it, or name another (WATCHKEEPER_STATE)"
-            yield Finding("state folder", "fail", f"{state} is not there and cannot be made in {above}", remedy)
+            told = f"{state} is not there and cannot be made in {above}: {trouble}"
+            yield Finding("state folder", "fail", told, remedy)
             return
         yield Finding("state folder", "ok", f"{state} is made when it is needed")
         state = above
     else:
         mode = stat.S_IMODE(state.stat().st_mode)
-        if not state.is_dir() or not os.access(state, os.W_OK | os.X_OK):
-            yield Finding("state folder", "fail", f"{state} cannot be written", f"chown {os.getuid()} {state}")
+        if not state.is_dir():
+            remedy = "move it away, or name a folder (WATCHKEEPER_STATE)"
+            yield Finding("state folder", "fail", f"{state} is no folder", remedy)
+            return
+        if trouble := _cannot_make_in(state):
+            remedy = f"chown {os.getuid()} {state}, or name another (WATCHKEEPER_STATE)"
+            yield Finding("state folder", "fail", f"{state} cannot be written: {trouble}", remedy)
             return
         if mode & 0o077:
             yield Finding("state folder", "warn", f"{state} is open to others ({mode:o})", f"chmod 700 {state}")
@@ -130,6 +137,15 @@ def _state(state: Path) -> Iterator[Finding]:
     level: Level = "fail" if free < LEAST else "warn" if free < SPARSE else "ok"
     remedy = "make room, or keep less (service.retention)" if level != "ok" else ""
     yield Finding("disk", level, f"{free >> 20:,} MB free for {state}", remedy)
+
+
+def _cannot_make_in(folder: Path) -> str:
+    """Why no folder can be made there, or empty. It is tried: who may is not all that it takes."""
+    try:
+        os.rmdir(tempfile.mkdtemp(dir=folder, prefix=".doctor-"))
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return ""
 
 
 def _file_system(path: Path) -> str:

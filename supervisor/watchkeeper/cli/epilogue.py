@@ -44,10 +44,11 @@ def epilogue(outcome: Outcome) -> Iterator[Line]:
         named = ", ".join(f"{one_line(tool, 40)} ×{n} ({kind})" for (tool, kind), n in skipped.most_common(8))
         yield line(f"not executed: {named}", "warn", wrap=True)
     for call in outcome.calls:
-        if call.kind == "abandoned":
-            yield line(
-                f"left behind: {one_line(call.tool, 40)} at {one_line(call.frame or 'an unknown place', 160)}", "bad"
-            )
+        if call.kind == "abandoned" and call.frame:
+            yield line(f"left behind: {one_line(call.tool, 40)} at {one_line(call.frame, 160)}", "bad")
+        elif call.kind == "abandoned":
+            unknown = "nobody knows whether it was done; a person has to check"
+            yield line(f"outcome unknown: {one_line(call.tool, 40)}: {unknown}", "bad", wrap=True)
     if outcome.after_cancel:
         yield line(f"{len(outcome.after_cancel)} writing calls finished after the cancel was asked for", "warn")
 

@@ -45,6 +45,8 @@ class Sources:
     def __init__(self) -> None:
         self.opened: list[Source] = []
         self.lost: dict[str, Exception] = {}
+        self.resting: Folder | None = None
+        """The files of this machine's service, while it is not up."""
         self._closed: dict[str, Callable[[], Awaitable[Source]]] = {}
 
     def later(self, name: str, opened: Callable[[], Awaitable[Source]]) -> None:
@@ -76,11 +78,26 @@ class Sources:
         found.sort(key=lambda one: (one.status.submitted, one.run), reverse=True)
         return found[:most]
 
+    async def suspended(self, query: Query) -> int:
+        """How many runs that the query means lie in the files of a service that is not up."""
+        from ..journal import SqliteEngine
+
+        if self.resting is None:
+            return 0
+        try:
+            async with SqliteEngine(self.resting.path) as engine:
+                return len(await listed(Source(SERVICE, engine, False), query, SCANNED))
+        except EngineError as error:
+            self.lost.setdefault(SERVICE, error)
+            return 0
+
     async def find(self, given: str) -> Listed:
         """The one run that an id means, or the beginning of one, or ``@last``. Raises :class:`CommandError`."""
         if given == LAST:
             await self.open_dead(most=1)
             newest = await self.runs(Query(limit=1), 1)
+            if self.code():
+                raise self._unknown("nobody knows which run is the last")
             if newest:
                 return newest[0]
             raise self._unknown("there is no run yet")
@@ -107,23 +124,35 @@ class Sources:
         """Say what cannot be reached; the exit code for that."""
         for error in self.lost.values():
             complain(one_line(str(error), 400))
-        return self._code(0)
+        return self.code()
 
     def _unknown(self, told: str) -> CommandError:
         lost = one_line("; ".join(map(str, self.lost.values())), 400)
         why = f", and not all can be reached: {lost}" if lost else ""
-        return CommandError(f"{told}{why} (watchkeeper ps -a lists those that there are)", self._code(USAGE))
+        return CommandError(f"{told}{why} (watchkeeper ps -a lists those that there are)", self.code(USAGE))
 
-    def _code(self, otherwise: int) -> int:
-        """69 where a service does not answer, 1 where it refuses; what a dead process has left behind is no reason."""
+    def code(self, otherwise: int = 0) -> int:
+        """As :func:`code_of` has it for the worst of them; what a dead process has left behind is no reason."""
         lost = [error for where, error in self.lost.items() if not where.startswith(FOREGROUND)]
         return max(map(code_of, lost), default=otherwise)
 
 
 def code_of(error: Exception) -> int:
-    from ..service.client import Refused
+    """69 where nobody answers, 1 where the answer is an error."""
+    from ..service.client import Unreachable
 
-    return FAILED if isinstance(error, Refused) else UNREACHABLE
+    return UNREACHABLE if isinstance(error, Unreachable | TimeoutError) else FAILED
+
+
+def _of_an_engine(group: ExceptionGroup[Exception]) -> EngineError | None:
+    """The first error in it, if all of them are of engines: they come out of task groups in groups."""
+    engines, others = group.split(EngineError)
+    if engines is None or others is not None:
+        return None
+    first: Exception = engines
+    while isinstance(first, ExceptionGroup):
+        first = first.exceptions[0]
+    return first if isinstance(first, EngineError) else None
 
 
 async def listed(source: Source, query: Query, most: int) -> list[Listed]:
@@ -170,6 +199,8 @@ async def all_sources(environ: Mapping[str, str] | None = None, *, foreground: b
         elif places.service.api_socket.exists():
             address = f"unix:{places.service.api_socket}"
             await found.open(SERVICE, partial(_service, stack, SERVICE, address, ""))
+        if not url and places.service.control.exists() and not is_held(places.service.path / "service.lock"):
+            found.resting = places.service
         dead = 0
         for folder in places.foregrounds() if foreground else ():
             if is_held(folder.lock()):
@@ -210,6 +241,11 @@ def through(body: Callable[[Sources], Awaitable[int]], *, foreground: bool = Tru
                 return CommandError(f"{error} (it was there a moment ago)")
             except EngineError as error:
                 return CommandError(str(error), code_of(error))
+            except ExceptionGroup as group:
+                cause = _of_an_engine(group)
+                if cause is None:
+                    raise
+                return CommandError(str(cause), code_of(cause))
 
     ended = anyio.run(main, backend=BACKEND)
     if isinstance(ended, CommandError):

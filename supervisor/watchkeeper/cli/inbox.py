@@ -98,7 +98,7 @@ def ls(*, json: Json = False) -> int:
             print_objects(one.plain() for one in found)
         elif found:
             print_rows(HEADS, _rows(found, time.time()), ("WHY", "AGENT", "LEFT"))
-        else:
+        elif not sources.lost:
             complain("nothing waits for an approval")
         return sources.complain()
 

@@ -53,7 +53,14 @@ def ps(
 
             return await watch_list(sources, wanted, limit, json=json)
         await wanted.prepare(sources)
-        print_runs(await wanted.of(sources, limit), limit, everything=all_, json=json)
+        found = await wanted.of(sources, limit)
+        suspended = await sources.suspended(Query(states=LIVE, limit=1000))
+        print_runs(found, limit, everything=all_, json=json, all_asked=not sources.lost and not suspended)
+        if suspended:
+            are = "is" if suspended == 1 else "are"
+            complain(
+                f"{count(suspended, 'run')} {are} suspended; no service is up (watchkeeper serve goes on with them)"
+            )
         return sources.complain()
 
     return through(body)
@@ -108,7 +115,8 @@ def labels_of(given: Sequence[str]) -> dict[str, str]:
     return labels
 
 
-def print_runs(runs: Sequence[Listed], limit: int, *, everything: bool, json: bool) -> None:
+def print_runs(runs: Sequence[Listed], limit: int, *, everything: bool, json: bool, all_asked: bool = True) -> None:
+    """That there is none is said only if ``all_asked``: nobody else could have any."""
     if json:
         from .objects import print_objects
 
@@ -116,7 +124,7 @@ def print_runs(runs: Sequence[Listed], limit: int, *, everything: bool, json: bo
         return
     if runs:
         print_rows(HEADS, list(rows(runs, time.time())), SPARE)
-    else:
+    elif all_asked:
         complain("no run" if everything else "nothing runs (-a lists those that have ended)")
     if len(runs) >= limit:
         complain(f"these are the newest {count(limit, 'run')}: --limit N shows more")

@@ -14,7 +14,7 @@ from ..messages import Outcome
 from .detaching import looking_on
 from .epilogue import epilogue
 from .exits import COMPLETED, DETACHED, FAILED, TIMED_OUT, CommandError, complain, exit_code
-from .finding import Sources, through
+from .finding import Sources, code_of, through
 from .following import closing
 from .listed import Listed
 from .objects import print_object
@@ -86,7 +86,7 @@ async def _ended(one: Listed, *, quiet: bool, json: bool) -> int:
             one = await one.again()
     except EngineError as error:
         complain(f"{identifier(one.run)}: {one_line(str(error), 300)}")
-        return FAILED
+        return code_of(error)
     outcome = one.status.outcome
     if outcome is None:
         complain(f"{identifier(one.run)} is not watched any more, and has no outcome: look with watchkeeper show")

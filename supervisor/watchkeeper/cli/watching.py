@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 
 EVERY = 1.0
 """Seconds between two looks."""
+AWAY = 15.0
+"""Seconds that a service may be away, as in a restart, before the JSON Lines end."""
 
 
 async def watch_list(sources: Sources, wanted: Selection, limit: int, *, json: bool = False) -> int:
-    """Until one goes away. What cannot be reached is said in the picture, and asked again."""
+    """Until one goes away. What cannot be reached is said in the picture, and asked again; JSON Lines end when it has
+    been away for long, with the exit code for that."""
     await wanted.prepare(sources)
     if json:
         async with looking_on():
-            await _print_changes(sources, wanted, limit)
+            return await _print_changes(sources, wanted, limit)
         return COMPLETED
     from rich.console import Console
     from rich.live import Live
@@ -48,17 +51,25 @@ async def watch_list(sources: Sources, wanted: Selection, limit: int, *, json: b
     return COMPLETED
 
 
-async def _print_changes(sources: Sources, wanted: Selection, limit: int) -> None:
-    """Each run as it stands, and again when that has changed."""
+async def _print_changes(sources: Sources, wanted: Selection, limit: int) -> int:
+    """Each run as it stands, and again when that has changed, until a service has been away for long: the exit code."""
     told: dict[str, bytes] = {}
+    gone: float | None = None
     while True:
+        sources.lost.clear()
         found = {one.run: encoded(one.plain()) for one in await wanted.of(sources, limit)}
         changed = [line for run, line in found.items() if told.get(run) != line]
         for run in told.keys() - found.keys():  # it has ended, or is asked for no more
             changed += [encoded(one.plain()) for one in await _now(sources, run)]
         if changed:
             await anyio.to_thread.run_sync(print_lines, changed)
-        told = found
+        if not sources.code():
+            told, gone = found, None
+        else:  # what it does not tell of has not ended
+            told |= found
+            gone = anyio.current_time() if gone is None else gone
+            if anyio.current_time() - gone >= AWAY:
+                return sources.complain()
         await anyio.sleep(EVERY)
 
 
@@ -84,7 +95,9 @@ def picture(runs: Sequence[Listed], lost: Sequence[str], now: float, width: int,
     states: dict[str, int] = {}
     for one in runs:
         states[one.state] = states.get(one.state, 0) + 1
-    sums = ", ".join(f"{number:,} {state}" for state, number in sorted(states.items())) or "nothing runs"
+    sums = ", ".join(f"{number:,} {state}" for state, number in sorted(states.items())) or (
+        "not known" if lost else "nothing runs"
+    )
     parts: list[RenderableType] = [
         Text(f"{time.strftime('%H:%M:%S', time.localtime(now))}  {sums}  (q: leave)", style="bold"),
         fitted(HEADS, list(rows(runs[:room], now)), width, SPARE),
