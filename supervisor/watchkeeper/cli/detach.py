@@ -14,7 +14,7 @@ from .printable import identifier
 from .ps import labels_of
 from .sending import whoever
 
-TAKEN = {"detach", "agent", "label", "json", "max_turns", "max_calls", "tokens", "input_tokens", "output_tokens"} | {
+TAKEN = {"detach", "agent", "attended", "label", "json", "max_turns", "max_calls", "tokens", "input_tokens", "output_tokens"} | {
     "seconds",
     "working_seconds",
     "money",
@@ -38,6 +38,7 @@ def detach(options: Options, task: str) -> int:
         task=task,
         limits=limits_given(options),
         labels=labels_of(options.label),
+        attended=options.attended or None,
         by=whoever(),
     )
 
