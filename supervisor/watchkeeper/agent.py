@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .opinions.second import Judge, Verifier
     from .plan.settings import Planning
 
+UNNAMED = "agent"
+"""What an agent is called that was given no name."""
 FORCED = "(This answer was given because a limit was near; not all of the work may be done.)"
 """Stands behind a sub-agent's forced answer, which is not to be taken for a whole one."""
 LEAST = {
@@ -67,7 +69,7 @@ class Agent:
         model: Model,
         tools: Iterable[Tool] = (),
         *,
-        name: str = "agent",
+        name: str = UNNAMED,
         instructions: str = "",
         required: Iterable[str] = (),
         required_any: Iterable[str] = (),
@@ -168,6 +170,14 @@ class Agent:
         _check_limits(limits)
         other = copy.copy(self)
         other.limits = limits
+        return other
+
+    def named(self, name: str) -> Agent:
+        """The same agent, of that name if it was given none."""
+        if self.name != UNNAMED:
+            return self
+        other = copy.copy(self)
+        other.name = name
         return other
 
     def is_like(self, other: Agent) -> bool:

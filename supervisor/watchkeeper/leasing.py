@@ -180,12 +180,13 @@ class Worker:
         if not isinstance(agent, Agent):
             raise ConfigurationError(f"the agent {spec.agent!r} is {type(agent).__name__}, and no watchkeeper.Agent")
         wanted = spec.code or started
-        if wanted and wanted != code_of(agent) and not self._any_code:
+        named = agent.named(spec.agent)
+        if wanted and wanted not in (code_of(named), code_of(agent)) and not self._any_code:
             raise ConfigurationError(
                 f"the instructions or tools of the agent {spec.agent!r} are not those that the run was begun with; "
                 "execute it with the code that it had, cancel it, or let it go on with any: Supervisor(any_code=True)"
             )
-        return agent.within(limits_of(spec, agent.limits)) if spec.limits else agent
+        return named.within(limits_of(spec, named.limits)) if spec.limits else named
 
     async def _refuse(self, lease: Lease, why: str) -> None:
         """Hold a run that cannot be executed here, so that nobody tries again and again. It can be cancelled."""
