@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Literal
 
 
-def report(event: str, **fields: Any) -> None:
+def report(event: str, *, level: Literal["info", "warning"] = "warning", **fields: Any) -> None:
+    """``level`` is "info" for what goes as it should."""
     import structlog
 
     if structlog.is_configured():
@@ -14,4 +15,4 @@ def report(event: str, **fields: Any) -> None:
     else:
         # Nobody has said where log lines go: not where data goes.
         logger = structlog.wrap_logger(structlog.PrintLogger(sys.stderr))
-    logger.warning(event, **fields)
+    getattr(logger, level)(event, **fields)

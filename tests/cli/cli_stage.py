@@ -120,6 +120,11 @@ class Stage:
         """A run that nobody executes yet."""
         await self.engine.submit(RunSpec(agent=agent, task=task, labels=labels), run=run)
 
+    async def refuse(self, run: str, why: str) -> None:
+        """One that its worker does not execute."""
+        await self.queue(run)
+        await (await anext(self._given_out)).refuse(why)
+
     async def run(self, run: str, task: str = "File the letters", agent: str = "clerk", **labels: str) -> Facts:
         """One with a turn behind it, and a call at work."""
         await self.queue(run, task, agent, **labels)
@@ -133,7 +138,7 @@ class Stage:
         return facts
 
     def _at_work(self, facts: Facts) -> list[Event]:
-        spent = facts.make(Settled, amounts={"tokens": 1200.0, "turns": 1.0}, held="1")
+        spent = facts.make(Settled, amounts={"tokens": 1200.0}, held="1")
         return [spent, facts.make(CallStarted, turn=2, slot=1, call_id="c2.1", tool="file")]
 
     async def more(self, run: str, *events: Event) -> None:

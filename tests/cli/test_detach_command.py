@@ -36,15 +36,16 @@ def test_it_prints_the_id_and_goes_away(stage: Stage, capsys: pytest.CaptureFixt
 
 def test_what_is_submitted(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     stage.set(nothing)
-    options = ["--agent", "clerk", "--label", "team=blue", "--max-turns", "5", "--money", "0.5", "--json"]
+    options = ["--agent", "clerk", "--label", "team=blue", "--max-turns", "5", "--money", "0.5", "--attended", "--json"]
     assert main(["run", "Sort it", "--detach", *options]) == 0
     status = json.loads(capsys.readouterr().out)
     assert status["state"] == "queued"
-    assert {name: status["spec"][name] for name in ("agent", "task", "labels", "limits")} == {
+    assert {name: status["spec"][name] for name in ("agent", "task", "labels", "limits", "attended")} == {
         "agent": "clerk",
         "task": "Sort it",
         "labels": {"team": "blue"},
         "limits": {"max_turns": 5, "money": 0.5},
+        "attended": True,
     }
 
 
@@ -57,6 +58,8 @@ def test_what_is_submitted(stage: Stage, capsys: pytest.CaptureFixture[str]) -> 
         (["--detach", "--agent", "a", "--label", "blue"], "NAME=VALUE"),
         (["--agent", "a"], "--agent is for --detach"),
         (["--label", "a=b"], "--label is for --detach"),
+        (["--detach", "--agent", "a", "--max-turns", "0"], "max_turns must be at least 1"),
+        (["--attended"], "--attended is for --detach"),
     ],
 )
 def test_wrong_usage(stage: Stage, options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from typing import Any
 
 import anyio
@@ -13,8 +15,10 @@ from watchkeeper import Agent, Event
 from watchkeeper.engine import RunSpec
 from watchkeeper.journal import MemoryEngine
 from watchkeeper.messages import ChildStarted, Recovered, RunEnded, RunStarted, Suspended
+from watchkeeper.observe.lines import Lines, logger_to
 from watchkeeper.observe.metrics import Metrics
 from watchkeeper.observe.spans import Spans
+from watchkeeper.observe.writer import Writer
 from watchkeeper.testing import VirtualSeams, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -132,3 +136,25 @@ async def test_without_any_nobody_reads() -> None:
         run = await supervisor.start(Agent(scripted(say("Done."))), "x")
         await run.wait()
         assert run.observed is not None
+
+
+async def test_the_log_says_of_a_suspended_run_that_it_is_suspended() -> None:
+    stream = io.StringIO()
+    writer = Writer(stream)
+    engine = MemoryEngine(seams=VirtualSeams())
+    tell = Lines(logger_to(writer, "json")).observe
+    async with engine:
+        async with supervised(engine=engine, agents={"hang": hanging()}, drain=0, observers=[tell]) as supervisor:
+            await supervisor.submit(RunSpec(agent="hang", task="Hang."), run="r1")
+            await anyio.sleep(5)
+        async with supervised(engine=engine, agents={"hang": hanging()}, observers=[tell]):
+            await anyio.sleep(5)
+            await engine.cancel("r1")
+            async for _ in engine.watch("r1"):
+                pass
+    writer.close()
+    told = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+    assert told.count("run_suspended") == 1
+    assert told.index("run_suspended") < told.index("recovered")
+    assert told[-1] == "run_ended"
+    assert told.count("run_ended") == 1

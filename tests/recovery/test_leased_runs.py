@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from support import BARE, scripted, supervised
 from watchkeeper import Agent, tool
+from watchkeeper.continuing import code_of
 from watchkeeper.engine import RunSpec
 from watchkeeper.journal import MemoryEngine
+from watchkeeper.messages import RunStarted
 from watchkeeper.testing import VirtualSeams, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -37,3 +40,31 @@ async def test_a_started_run_is_journaled_too() -> None:
         outcome = await run.wait()
         assert outcome.answer == "Done."
         assert (await engine.get(run.id)).n == run.log.n
+
+
+async def test_an_agent_without_a_name_is_called_as_it_was_asked_for() -> None:
+    def made(spec: RunSpec) -> Agent:
+        return Agent(scripted(say("Done.")), [look], profile=BARE)
+
+    named = Agent(scripted(say("Done.")), [look], name="clerk", profile=BARE)
+    agents = {"one": made(RunSpec(agent="", task="")), "two": made, "three": named}
+    async with MemoryEngine(seams=VirtualSeams()) as engine, supervised(engine=engine, agents=agents) as boss:
+        called = []
+        for name in agents:
+            status = await boss.submit(
+                RunSpec(agent=name, task="Do it.", code=code_of(named) if name == "three" else "")
+            )
+            events = [event async for event in engine.watch(status.run)]
+            called += [event.agent for event in events if isinstance(event, RunStarted)]
+    assert called == ["one", "two", "clerk"]
+
+
+async def test_a_run_of_an_agent_that_had_no_name_is_still_its_own() -> None:
+    agent = Agent(scripted(say("Done.")), [look], profile=BARE)
+    spec = RunSpec(agent="one", task="Do it.", code=code_of(agent))
+    async with MemoryEngine(seams=VirtualSeams()) as engine, supervised(engine=engine, agents={"one": agent}) as boss:
+        status = await boss.submit(spec)
+        with anyio.fail_after(100):
+            async for _ in engine.watch(status.run):
+                pass
+        assert (await engine.get(status.run)).state == "ended"

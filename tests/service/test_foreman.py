@@ -90,6 +90,7 @@ async def test_workers_start_in_order_and_end_when_told(tmp_path: Path, backend:
         async with anyio.create_task_group() as tasks:
             await tasks.start(foreman.run)
             assert [fields["worker"] for fields in told.of("worker_ready")] == ["a", "b"]
+            assert {fields["level"] for fields in told.of("worker_ready")} == {"info"}
             assert states(foreman) == {"a": "running", "b": "running"}
             foreman.reload()
             await told.until("worker_reloaded", 2)

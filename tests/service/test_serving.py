@@ -128,7 +128,7 @@ def test_the_life_of_a_service(start: Start, tmp_path: Path) -> None:
             assert "in body" in client.get("/v1/workers/w1/stack").text
 
         control.process.send_signal(signal.SIGHUP)
-        control.until("configuration_reloaded")
+        assert "[info" in control.until("configuration_reloaded")
         control.until("worker_reloaded")
         told("RELOADING=1")
         control.config.write_text("[service]\nworkerz = 2\n")
@@ -153,7 +153,7 @@ def test_the_life_of_a_service(start: Start, tmp_path: Path) -> None:
 
 def test_a_drain_admits_nothing_and_a_second_signal_ends_what_hangs(start: Start) -> None:
     control = start("always-swallow", drain=600)
-    control.until("serving")
+    assert "[info" in control.until("serving")
     with control.client() as client:
         control.process.send_signal(signal.SIGTERM)
         control.until("draining")

@@ -179,6 +179,9 @@ class Options:
         bool, Parameter(group=SERVICE, help="Give it to the service, print its id, and go away; with --agent.")
     ] = False
     agent: Annotated[str, Parameter(group=SERVICE, help="The agent's name, as the service has it.")] = ""
+    attended: Annotated[
+        bool, Parameter(group=SERVICE, help="Somebody looks after it: what needs a yes is asked (approvals ls).")
+    ] = False
     label: Annotated[
         tuple[str, ...], Parameter(group=SERVICE, help="NAME=VALUE, by which runs can be listed and cancelled.")
     ] = ()

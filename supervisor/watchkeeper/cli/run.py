@@ -70,8 +70,9 @@ def run(
         if text is None:
             raise CommandError("--continue is not for --detach")
         return detach(options, text)
-    if options.agent or options.label:
-        raise CommandError(f"--{'agent' if options.agent else 'label'} is for --detach: add that")
+    if options.agent or options.label or options.attended:
+        named = "agent" if options.agent else "label" if options.label else "attended"
+        raise CommandError(f"--{named} is for --detach: add that")
     policy = policy_in(options)
     interrupts = Interrupts()
     with contextlib.ExitStack() as stack:

@@ -69,12 +69,20 @@ class Lines:
 
     def __init__(self, logger: structlog.typing.FilteringBoundLogger) -> None:
         self._logger = logger.bind()
+        self._suspended: set[str] = set()
+        """Runs whose attempt ends, and that go on with another."""
 
     def observe(self, event: Event) -> None:
         told = TABLE.get(type(event))
         if told is None:
             return
+        name = str(type(event).__struct_config__.tag)
         level, said = told(event)
+        if isinstance(event, Suspended):
+            self._suspended.add(event.run)
+        elif isinstance(event, RunEnded) and event.run in self._suspended:
+            self._suspended.discard(event.run)
+            name = "run_suspended"
         if not self._logger.is_enabled_for(LEVELS[level]):
             return
         bound: dict[str, Any] = {"at": event.at, "run": event.run}
@@ -84,7 +92,7 @@ class Lines:
         if call:
             bound["call"] = call
         fields = {name: value for name, value in said.items() if value not in (None, "", (), {})}
-        self._logger.log(LEVELS[level], str(type(event).__struct_config__.tag), **_bounded(bound | fields))
+        self._logger.log(LEVELS[level], name, **_bounded(bound | fields))
 
 
 def logger_to(

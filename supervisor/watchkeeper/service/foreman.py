@@ -208,7 +208,7 @@ class Foreman:
         match sign:
             case Hello():
                 post.settled.set()
-                self._tell("worker_ready", worker=post.name, backend=sign.backend)
+                self._tell("worker_ready", level="info", worker=post.name, backend=sign.backend)
             case Blocked(stack=stack):
                 post.stack = stack
             case Stack(text=text):

@@ -133,7 +133,7 @@ class ControlProcess:
             async with anyio.create_task_group() as crew:
                 await crew.start(foreman.run)
                 if not self._ending:
-                    report("serving", listening=where, workers=len(foreman.workers()), pid=os.getpid())
+                    report("serving", level="info", listening=where, workers=len(foreman.workers()), pid=os.getpid())
                     self._notifier.ready(f"serving at {where}")
         except* TooManyDeaths as errors:
             report("service_failed", why=str(errors.exceptions[0]))
@@ -209,7 +209,7 @@ class ControlProcess:
         else:
             if configuration.service != self._configuration.service:
                 report("restart_needed", why="[service] has changed, and is read at the start only")
-            report("configuration_reloaded")
+            report("configuration_reloaded", level="info")
             foreman.reload()
         self._notifier.ready("serving")
 
