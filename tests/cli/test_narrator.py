@@ -303,3 +303,8 @@ def test_a_call_of_unknown_outcome_is_for_a_person_to_check(frame: str | None) -
     lines = [line.text for line in epilogue(outcome)]
     unknown = "outcome unknown: put: nobody knows whether it was done; a person has to check"
     assert (f"left behind: put at {frame}" if frame else unknown) in lines
+
+
+def test_one_writing_call_after_a_cancel_is_one() -> None:
+    outcome = Outcome(run="r1", status="cancelled", reason="enough", message="Over.", after_cancel=("c1.1",))
+    assert [line.text for line in epilogue(outcome)][-1].startswith("1 writing call finished")

@@ -74,6 +74,13 @@ def test_filters(stage: Stage, capsys: pytest.CaptureFixture[str], options: list
     assert [json.loads(line)["run"] for line in capsys.readouterr().out.splitlines()] == runs
 
 
+def test_of_more_runs_than_are_shown_that_is_said(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.set(two_runs)
+    for limit, said in ((1, "this is the newest run:"), (2, "these are the newest 2 runs:")):
+        assert main(["ps", "-n", str(limit)]) == 0
+        assert said in capsys.readouterr().err
+
+
 def test_json_has_the_fields_of_a_status_and_where_it_is(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     stage.set(two_runs)
     assert main(["ps", "--json"]) == 0

@@ -154,6 +154,16 @@ def test_what_waits_is_listed_with_all_that_a_person_needs(stage: Stage, capsys:
     assert found["expires"] - found["asked"] == 600
 
 
+def test_in_a_pipe_no_argument_is_cut(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    async def long(stage: Stage) -> None:
+        await stage.run("r1")
+        await stage.ask("r1", arguments='{"text":"' + "word " * 50 + 'end"}')
+
+    stage.set(long)
+    assert main(["approvals", "ls"]) == 0
+    assert capsys.readouterr().out.endswith('word end"\n')
+
+
 def test_show_has_the_exact_arguments_and_the_hash(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     stage.set(asking)
     assert main(["approvals", "show", "a1"]) == 0

@@ -50,7 +50,9 @@ def epilogue(outcome: Outcome) -> Iterator[Line]:
             unknown = "nobody knows whether it was done; a person has to check"
             yield line(f"outcome unknown: {one_line(call.tool, 40)}: {unknown}", "bad", wrap=True)
     if outcome.after_cancel:
-        yield line(f"{len(outcome.after_cancel)} writing calls finished after the cancel was asked for", "warn")
+        yield line(
+            f"{count(len(outcome.after_cancel), 'writing call')} finished after the cancel was asked for", "warn"
+        )
 
 
 def spend(outcome: Outcome) -> str:

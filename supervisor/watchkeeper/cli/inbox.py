@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -234,6 +235,7 @@ async def find(sources: Sources, given: str) -> Waiting:
 
 
 def _rows(found: Sequence[Waiting], now: float) -> list[list[Cell]]:
+    fits = sys.stdout.isatty()  # in a pipe nothing is cut
     approvals = shortened(one.id for one in found)
     runs = shortened(one.asked.run for one in found)
     return [
@@ -243,8 +245,8 @@ def _rows(found: Sequence[Waiting], now: float) -> list[list[Cell]]:
             (one_line(one.listed.status.spec.agent, 24), "plain"),
             (_left(one, now), "warn"),
             (one_line(one.asked.tool, 40) or "(answer)", "plain"),
-            (one_line(one.asked.why, 60), "plain"),
-            (arguments(one.asked.arguments, 100), "dim"),
+            (one_line(one.asked.why, 60 if fits else sys.maxsize), "plain"),
+            (arguments(one.asked.arguments, 100 if fits else sys.maxsize), "dim"),
         ]
         for one in found
     ]

@@ -127,4 +127,5 @@ def print_runs(runs: Sequence[Listed], limit: int, *, everything: bool, json: bo
     elif all_asked:
         complain("no run" if everything else "nothing runs (-a lists those that have ended)")
     if len(runs) >= limit:
-        complain(f"these are the newest {count(limit, 'run')}: --limit N shows more")
+        these = "this is the newest run" if limit == 1 else f"these are the newest {limit:,} runs"
+        complain(f"{these}: --limit N shows more")
