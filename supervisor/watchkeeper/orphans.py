@@ -56,7 +56,13 @@ def _end(
 ) -> tuple[list[Event], dict[str, Any]]:
     """The facts that end it, and its end for the parent."""
     past, turns, budget, work = Past(facts), Turns(0), Budget(), Work()
-    purse = Purse(past, lambda: budget, lambda tool: {"calls": 1})
+    limits = past.started.limits if past.started is not None else {}
+
+    def counted(tool: str) -> dict[str, float]:
+        by_tool = f"calls:{tool}"
+        return {"calls": 1, by_tool: 1} if by_tool in limits else {"calls": 1}
+
+    purse = Purse(past, lambda: budget, counted)
     ledger, history = Ledger(), History()
     log = Log(run, seams, parent=parent or None, keep=len(facts) + 100_000)
     for fold in (ledger, history, work):

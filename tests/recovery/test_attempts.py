@@ -546,6 +546,24 @@ async def test_the_sub_agents_of_a_dead_attempt_get_their_end() -> None:
         check(root(facts), outcome, world)
 
 
+async def test_what_a_sub_agent_of_a_dead_attempt_has_called_counts_by_tool_too() -> None:
+    from test_cuts import delegating
+
+    def limited(world: World) -> Agent:
+        agent = delegating(world)
+        agent.limits = Limits(calls_per_tool={"look": 10})
+        return agent
+
+    whole, _, spec = await uncut(limited)
+    child = next(event.run for event in whole if event.run != RUN)
+    place = next(place for place, event in enumerate(whole, 1) if event.run == child and isinstance(event, CallEnded))
+    async with recovered(limited, whole[:place], spec) as (_, facts, outcome):
+        orphan, again = of(facts, ChildEnded)
+        assert orphan.reason == "orphaned"
+        assert orphan.spent["calls:look"] == again.spent["calls:look"] == 1
+        assert outcome.spent["calls:look"] == 3  # one each, and one of the root
+
+
 async def test_a_started_run_that_is_cancelled_before_its_lease_is_executed_by_nobody() -> None:
     slow, engine = Slow(), memory()
     async with working(engine, slow.agent, max_runs=1, drain=0) as boss:
