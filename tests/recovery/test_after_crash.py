@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from cuts import World, check, recovered, uncut
 from test_cuts import ASKED, script, yes
@@ -179,6 +180,33 @@ async def test_one_that_cannot_tell_has_said_nothing(happened: Any) -> None:
         check(facts, outcome, world)
         assert first(facts).result.kind == "abandoned"
         assert world.done == [("book", 2)]
+
+
+async def test_of_two_equal_calls_of_a_turn_each_is_itself() -> None:
+    asked: list[str] = []
+
+    async def happened(key: str) -> None:
+        asked.append(key)
+        if len(asked) == 1:
+            raise OSError("no line")
+
+    def making(world: World) -> Agent:
+        @tool(effect=writes("seats"), after_crash=happened)
+        async def book(key: IdempotencyKey) -> str:
+            """Book."""
+            world.do("book", 1, key)
+            return "booked"
+
+        return Agent(world.model(script(call(("book", {}), ("book", {})), say("Done."))), [book], profile=BARE)
+
+    facts, _, spec = await uncut(making)
+    second = next(place for place, event in enumerate(facts) if isinstance(event, CallEnded))
+    starts = of(facts, CallStarted)
+    both = [*facts[:second], msgspec.structs.replace(starts[1], n=facts[second].n)]
+    async with recovered(making, both, spec) as (world, after, _):
+        assert asked == [start.idempotency_key for start in starts]
+        assert [event.result.kind for event in of(after, CallEnded)] == ["abandoned", "finished"]
+        assert world.keys == [starts[1].idempotency_key]
 
 
 async def test_an_equal_call_later_on_is_asked_about_too() -> None:

@@ -612,7 +612,7 @@ class Executor:
         tool = slot.tool
         execution = slot.execution
         if execution is None:
-            execution = slot.execution = self._occurrences.next(tool.name, slot.identity)
+            execution = slot.execution = self._occurrences.next(tool.name, slot.identity, slot.call_id)
         fact = self._log.append_clean(
             CallStarted,
             slot=slot.slot,
