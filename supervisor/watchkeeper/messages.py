@@ -298,7 +298,8 @@ class Recovered(Event, frozen=True, gc=False, tag="recovered"):
 
     attempt: int
     unknown: tuple[str, ...] = ()
-    """Ids of writing calls that were started and of which nobody knows whether they had their effect."""
+    """Ids of calls that were started, that write or whose sub-agent has begun to, and of which nobody knows whether
+    they had their effect."""
     again: tuple[str, ...] = ()
     """Ids of calls that were started, only read, and run again."""
     agent: str = ""

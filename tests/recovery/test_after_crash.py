@@ -13,7 +13,15 @@ from test_cuts import ASKED, script, yes
 
 from support import BARE, of
 from watchkeeper import Agent, ConfigurationError, IdempotencyKey, Run, tool, writes
-from watchkeeper.messages import ApprovalRequested, ApprovalResolved, CallEnded, CallStarted, Event, Recovered
+from watchkeeper.messages import (
+    ApprovalRequested,
+    ApprovalResolved,
+    CallEnded,
+    CallStarted,
+    ChildEnded,
+    Event,
+    Recovered,
+)
 from watchkeeper.occurrences import unfinished
 from watchkeeper.testing import call, say
 
@@ -268,6 +276,31 @@ async def test_an_earlier_yes_to_the_call_is_none_to_run_it_twice() -> None:
         assert len({event.approval for event in of(after, ApprovalRequested)}) == 2
         assert len(of(after, ApprovalResolved)) == 2
         assert world.done == [("close", "a")]
+
+
+@pytest.mark.parametrize("last", [CallStarted, ChildEnded])
+async def test_a_call_whose_sub_agent_began_to_write_is_not_run_again(last: type[Event]) -> None:
+    def making(world: World) -> Agent:
+        return Agent(
+            world.model(script(call(("agent", {"task": "Book."})), say("Done."))),
+            [booking("retry")(world).as_tool()],
+            profile=BARE,
+        )
+
+    facts, _, spec = await uncut(making)
+    place = next(
+        place
+        for place, event in enumerate(facts, 1)
+        if isinstance(event, last) and getattr(event, "tool", "") != "agent"
+    )
+    async with recovered(making, facts[:place], spec) as (world, after, outcome):
+        check(after, outcome, world)
+        assert not world.done
+        result = first(after).result
+        assert (result.kind, result.error) == ("abandoned", "outcome_unknown")
+        (went_on,) = of(after, Recovered)
+        assert (went_on.unknown, went_on.again) == (("call_0_0",), ())
+        assert outcome.status == "completed"
 
 
 def test_what_only_reads_has_no_such_policy() -> None:
