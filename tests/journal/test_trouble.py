@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from watchkeeper.engine import EngineError, Lease, Query, RunSpec, Steer
+from watchkeeper.engine import Ended, EngineError, Lease, Query, RunSpec, Steer
 from watchkeeper.journal import MemoryEngine, SqliteEngine, database
 from watchkeeper.journal.control import connect_control
 from watchkeeper.journal.lock import is_held
@@ -116,6 +116,17 @@ async def test_half_a_character_is_kept_as_a_sign_for_it(kind: str, tmp_path: Pa
         await lease.append([*facts.start(), *child.start(task="a \ud800 task"), *facts.end(answer="half \ud800")])
         assert (await engine.get("two")).state == "running"
         assert (await engine.get("one")).state == "ended"
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_what_comes_after_the_end_is_told_from_what_can_be_asked_again(kind: str, tmp_path: Path) -> None:
+    async with MemoryEngine() if kind == "memory" else SqliteEngine(tmp_path, worker="main") as engine:
+        await engine.submit(SPEC, run="one")
+        lease = await taken(engine)
+        facts, child = Facts("one"), Facts("two", parent="one")
+        await lease.append([*facts.start(), *child.start(), *facts.end()])
+        with pytest.raises(Ended, match="run one has its end record"):
+            await lease.append(child.end())
 
 
 async def test_a_locked_file_is_waited_for_and_then_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..engine import EngineError, Fenced, RunSpec
+from ..engine import Ended, EngineError, Fenced, RunSpec
 from ..messages import Event, encode_mended
 from .checks import budget_of, check_amounts, new_facts, without_halves
 from .database import There, connect
@@ -223,7 +223,7 @@ class Book(Seat):
         if not fresh:
             return
         if tree.rows[run].standing.state == "ended":
-            raise EngineError(f"run {run} has its end record; nothing comes after that")
+            raise Ended(f"run {run} has its end record; nothing comes after that")
         by_run: dict[str, list[Event]] = {}
         for event in fresh:
             by_run.setdefault(event.run, []).append(event)
