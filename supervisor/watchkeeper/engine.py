@@ -28,6 +28,10 @@ class Fenced(EngineError):
     """Another attempt has taken the run over: nothing that this one appends counts any more."""
 
 
+class Ended(EngineError):
+    """The run at the top of the tree has its end record: nothing is appended to the tree any more."""
+
+
 class UnknownRun(EngineError):
     """There is no run of that id."""
 

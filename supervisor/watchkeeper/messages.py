@@ -298,7 +298,8 @@ class Recovered(Event, frozen=True, gc=False, tag="recovered"):
 
     attempt: int
     unknown: tuple[str, ...] = ()
-    """Ids of writing calls that were started and of which nobody knows whether they had their effect."""
+    """Ids of calls that were started, that write or whose sub-agent has begun to, and of which nobody knows whether
+    they had their effect."""
     again: tuple[str, ...] = ()
     """Ids of calls that were started, only read, and run again."""
     agent: str = ""
@@ -823,11 +824,15 @@ def encode_event(event: Event) -> bytes:
 
     Half a character (a lone surrogate, which JSON text cannot hold) becomes U+FFFD; all else comes back as it was.
     """
-    whole = event.raw if type(event) is Unknown else event
+    return encode_mended(event.raw if type(event) is Unknown else event)
+
+
+def encode_mended(value: Any) -> bytes:
+    """Encode anything as JSON, each half of a character as U+FFFD."""
     try:
-        return _encoder.encode(whole)
+        return _encoder.encode(value)
     except UnicodeEncodeError:
-        return _encoder.encode(mended(msgspec.to_builtins(whole)))
+        return _encoder.encode(mended(msgspec.to_builtins(value)))
 
 
 def decode_event(line: bytes | str) -> Event:

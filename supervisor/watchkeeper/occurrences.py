@@ -54,12 +54,13 @@ class Occurrences:
         """The outcome of an unfinished one is known: an equal call is another one."""
         self._unfinished = [one for one in self._unfinished if one.key != key]
 
-    def next(self, tool: str, identity: str) -> Execution:
-        """One more execution."""
-        for one in self._unfinished:
-            if one.is_equal(tool, identity):
-                self._unfinished.remove(one)
-                return Execution(one.key, one.occurrence, "" if one.run == self._run else one.run)
+    def next(self, tool: str, identity: str, call_id: str = "") -> Execution:
+        """One more execution. Of several unfinished ones the call is itself again before it is another one."""
+        equal = [one for one in self._unfinished if one.is_equal(tool, identity)]
+        if equal:
+            one = next((one for one in equal if one.call_id == call_id), equal[0])
+            self._unfinished.remove(one)
+            return Execution(one.key, one.occurrence, "" if one.run == self._run else one.run)
         number = self._counts.get(identity, 0) + 1
         key = idempotency_key(self._run, identity, number)
         while key in self._taken:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .budget import Budget
@@ -33,8 +33,9 @@ async def close_unexecuted(lease: Lease, seams: Seams, wording: Wording, status:
 
 
 async def end_orphans(lease: Lease, seams: Seams, wording: Wording) -> dict[str, dict[str, Any]]:
-    """Give each sub-agent that has none its end record, those that were started last first. By id, what the parent's
-    ``ChildEnded`` says of it."""
+    """Give each sub-agent that has none its end record, those that were started last first. By id what the parent's
+    ``ChildEnded`` says of it (:func:`told`), its ``parent``, and whether a writing call began in its tree (``wrote``).
+    """
     ends: dict[str, dict[str, Any]] = {}
     for status in reversed(await lease.children()):
         facts = [event async for event in lease.facts(status.run)]
@@ -42,6 +43,11 @@ async def end_orphans(lease: Lease, seams: Seams, wording: Wording) -> dict[str,
         if made:
             await lease.append(made)
     return ends
+
+
+def told(end: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the end of a sub-agent what stands in ``ChildEnded``."""
+    return {name: value for name, value in end.items() if name not in ("parent", "wrote")}
 
 
 def _end(
@@ -56,7 +62,13 @@ def _end(
 ) -> tuple[list[Event], dict[str, Any]]:
     """The facts that end it, and its end for the parent."""
     past, turns, budget, work = Past(facts), Turns(0), Budget(), Work()
-    purse = Purse(past, lambda: budget, lambda tool: {"calls": 1})
+    limits = past.started.limits if past.started is not None else {}
+
+    def counted(tool: str) -> dict[str, float]:
+        by_tool = f"calls:{tool}"
+        return {"calls": 1, by_tool: 1} if by_tool in limits else {"calls": 1}
+
+    purse = Purse(past, lambda: budget, counted)
     ledger, history = Ledger(), History()
     log = Log(run, seams, parent=parent or None, keep=len(facts) + 100_000)
     for fold in (ledger, history, work):
@@ -81,6 +93,7 @@ def _end(
         "depth": 1 + max((one["depth"] for one in tree), default=0),
         "work": work.digest,
         "parent": parent,
+        "wrote": bool(past.keys) or any(one["wrote"] for one in tree),
     }
 
 
@@ -103,7 +116,7 @@ def _append_end(
     for child in past.children:
         end = below.get(child, {"status": "cancelled", "reason": ORPHANED})
         purse.spend(end.get("spent", {}))
-        log.append(ChildEnded, child=child, **{name: value for name, value in end.items() if name != "parent"})
+        log.append(ChildEnded, child=child, **told(end))
     for call_id, begun in past.open.items():
         if begun.started:
             result = Result(call_id, begun.tool, "abandoned", OPEN, error=OUTCOME_UNKNOWN, by="cancel")

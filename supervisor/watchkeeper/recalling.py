@@ -20,7 +20,7 @@ from .messages import (
     RunEnding,
     Settled,
 )
-from .orphans import ORPHANED, end_orphans
+from .orphans import ORPHANED, end_orphans, told
 from .recovery.past import MOST_CRASHES, Past, Question
 from .recovery.purse import Purse, spend, used_of
 from .recovery.times import Times
@@ -96,7 +96,8 @@ def take_up(run: Run, earlier: Before, turns: Turns, guards: Sequence[CallGuard]
     assert executor is not None
     assert actor is not None
     assert watchdog is not None
-    unknown = {one.call_id for one in past.unknown}
+    wrote = _wrote(past, children)
+    unknown = {one.call_id for one in past.unknown} | wrote
     log.append(
         Recovered,
         attempt=attempt,
@@ -111,14 +112,14 @@ def take_up(run: Run, earlier: Before, turns: Turns, guards: Sequence[CallGuard]
         turns.observe(log.append(Settled, slot=hold.slot, amounts=used, held=hold.held, estimated=estimated))
     for child in past.children:
         end = children.get(child, {"status": "cancelled", "reason": ORPHANED})
-        ended = log.append(ChildEnded, child=child, **{name: one for name, one in end.items() if name != "parent"})
+        ended = log.append(ChildEnded, child=child, **told(end))
         spend(run.drawn, ended.spent)
     for guard in guards:
         inner = guard.observed if isinstance(guard, Observed) else guard
         if isinstance(inner, SideEffects):
             inner.take_up(past.unknown)
     run.asking.take_up(past, _kept(run, past, unknown))
-    executor.take_up(past)
+    executor.take_up(past, wrote)
     actor.take_up(turns, turns.reply is not None and turns.reply.n in past.acted)
     run.take_up(past)
     if past.ending is not None:
@@ -126,6 +127,17 @@ def take_up(run: Run, earlier: Before, turns: Turns, guards: Sequence[CallGuard]
     elif earlier.crashes:
         run.end(Ending("handed_over", CRASHING))
     watchdog.take_up()
+
+
+def _wrote(past: Past, children: Mapping[str, dict[str, Any]]) -> set[str]:
+    """Calls without a result that only read themselves, and started a sub-agent in which a writing call began: run
+    again they would start another one, which would write under keys of its own."""
+    known = {one.call_id for one in past.unknown}
+    return {
+        call
+        for call in past.open
+        if call not in known and any(children[one]["wrote"] for one in past.spawned_by.get(call, ()) if one in children)
+    }
 
 
 def _ending(run: Run, fact: RunEnding, turns: Turns) -> Ending:

@@ -14,6 +14,7 @@ from .fingerprint import result_key
 from .guards.result import Left, Output
 from .history import OPEN
 from .messages import Call, Kind, Result
+from .recovery.past import OUTCOME_UNKNOWN
 from .redaction import NOTHING_SECRET, Redaction
 from .wording import Told, Wording
 
@@ -113,6 +114,11 @@ class Results:
         """It was to be run after a recovery, and its arguments are not there as the model wrote them."""
         told = self._wording.not_run(call.tool, "the run broke off, and its arguments held a secret, which is not kept")
         return Result(call.id, call.tool, "not_run", told.text, error="arguments_withheld", by="journal")
+
+    def unknown(self, call: Call) -> Result:
+        """It was begun by an attempt that died, and a sub-agent that it has started had begun to write."""
+        text = self._redaction.text(self._wording.outcome_unknown(call.tool).text)
+        return Result(call.id, call.tool, "abandoned", text, error=OUTCOME_UNKNOWN, by="journal")
 
     def not_approved(self, slot: Slot, approval: Approval, resolution: Resolution) -> Settlement:
         """What needed a yes and has none."""

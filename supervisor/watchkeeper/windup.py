@@ -20,6 +20,9 @@ DURABLE = 30.0
 KILL_ROUNDS = 3
 """Rounds of the loop that a kill leaves to what stops at once, so that it may still say so."""
 
+CHILDREN = 1.0
+"""Seconds that sub-agents have to end that are killed at the grace period of their parent."""
+
 
 async def wind_up(run: Run) -> None:
     """The end of a run, in order: calls, facts of agent and executor, watchdog, end record. Bounded throughout."""
@@ -32,6 +35,7 @@ async def wind_up(run: Run) -> None:
         for child in run.children:
             child.cancel("parent_ended", run.mode if run.mode == "kill" else "now")
         await _join(run, executor)
+        await _kill_children(run)
         names = executor.abandon()
     if run.actor is not None:
         run.actor.close(ending.reason)
@@ -117,6 +121,18 @@ async def _join(run: Run, executor: Executor) -> None:
             for child in run.children:
                 await child.wait()
             waiting.cancel_scope.cancel()
+
+
+async def _kill_children(run: Run) -> None:
+    """Sub-agents that are left have their end before the run has its own: nothing is kept of a tree after that."""
+    left = [child for child in run.children if child.outcome is None]
+    if not left:
+        return
+    for child in left:
+        child.cancel("parent_ended", "kill")
+    with anyio.move_on_after(CHILDREN):
+        for child in left:
+            await child.wait()
 
 
 async def _cut_short(run: Run, scope: anyio.CancelScope) -> None:

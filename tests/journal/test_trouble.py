@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import mkdtemp
@@ -13,8 +14,8 @@ from typing import Any
 import anyio
 import pytest
 
-from watchkeeper.engine import EngineError, Lease, Query
-from watchkeeper.journal import SqliteEngine, database
+from watchkeeper.engine import Ended, EngineError, Lease, Query, RunSpec, Steer
+from watchkeeper.journal import MemoryEngine, SqliteEngine, database
 from watchkeeper.journal.control import connect_control
 from watchkeeper.journal.lock import is_held
 from watchkeeper.testing.conformance.ground import SPEC, Facts, drained, taken
@@ -80,6 +81,52 @@ async def test_one_append_too_many_takes_those_beside_it_along_and_all_can_be_ma
         await second.append(small)
         assert await drained(first) == large
         assert await drained(second) == small
+
+
+async def test_what_is_odd_of_one_job_is_its_own(tmp_path: Path) -> None:
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        lease, facts = await begun(engine)
+        desk, go = engine.files["main"].desk, threading.Event()
+        desk.tell(lambda book: go.wait(5))  # what is asked meanwhile comes into one batch
+
+        async def odd() -> None:
+            with pytest.raises(EngineError, match=r"main\.db does not take this: KeyError: 'odd'"):
+                await desk.ask(lambda book: {}["odd"])
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lease.append, facts.turn(1))
+            tasks.start_soon(odd)
+            await anyio.wait_all_tasks_blocked()
+            go.set()
+        assert await drained(lease) == facts.made
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_half_a_character_is_kept_as_a_sign_for_it(kind: str, tmp_path: Path) -> None:
+    async with MemoryEngine() if kind == "memory" else SqliteEngine(tmp_path, worker="main") as engine:
+        spec = RunSpec(agent="clerk", task="a \ud800 b", labels={"x": "\udc80"})
+        made = await engine.submit(spec, run="one")
+        assert (made.spec.task, made.spec.labels) == ("a \ufffd b", {"x": "\ufffd"})
+        assert await engine.submit(spec, run="one") == made
+        lease = await taken(engine)
+        for _ in range(2):
+            assert await engine.send("one", Steer(id="c1", text="half \udc80")) == "c1"
+        assert await anext(aiter(lease.commands())) == Steer(id="c1", run="one", text="half \ufffd")
+        facts, child = Facts("one"), Facts("two", parent="one")
+        await lease.append([*facts.start(), *child.start(task="a \ud800 task"), *facts.end(answer="half \ud800")])
+        assert (await engine.get("two")).state == "running"
+        assert (await engine.get("one")).state == "ended"
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_what_comes_after_the_end_is_told_from_what_can_be_asked_again(kind: str, tmp_path: Path) -> None:
+    async with MemoryEngine() if kind == "memory" else SqliteEngine(tmp_path, worker="main") as engine:
+        await engine.submit(SPEC, run="one")
+        lease = await taken(engine)
+        facts, child = Facts("one"), Facts("two", parent="one")
+        await lease.append([*facts.start(), *child.start(), *facts.end()])
+        with pytest.raises(Ended, match="run one has its end record"):
+            await lease.append(child.end())
 
 
 async def test_a_locked_file_is_waited_for_and_then_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

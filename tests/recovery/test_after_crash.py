@@ -6,13 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from cuts import World, check, recovered, uncut
 from test_cuts import ASKED, script, yes
 
 from support import BARE, of
 from watchkeeper import Agent, ConfigurationError, IdempotencyKey, Run, tool, writes
-from watchkeeper.messages import ApprovalRequested, ApprovalResolved, CallEnded, CallStarted, Event, Recovered
+from watchkeeper.messages import (
+    ApprovalRequested,
+    ApprovalResolved,
+    CallEnded,
+    CallStarted,
+    ChildEnded,
+    Event,
+    Recovered,
+)
 from watchkeeper.occurrences import unfinished
 from watchkeeper.testing import call, say
 
@@ -181,6 +190,33 @@ async def test_one_that_cannot_tell_has_said_nothing(happened: Any) -> None:
         assert world.done == [("book", 2)]
 
 
+async def test_of_two_equal_calls_of_a_turn_each_is_itself() -> None:
+    asked: list[str] = []
+
+    async def happened(key: str) -> None:
+        asked.append(key)
+        if len(asked) == 1:
+            raise OSError("no line")
+
+    def making(world: World) -> Agent:
+        @tool(effect=writes("seats"), after_crash=happened)
+        async def book(key: IdempotencyKey) -> str:
+            """Book."""
+            world.do("book", 1, key)
+            return "booked"
+
+        return Agent(world.model(script(call(("book", {}), ("book", {})), say("Done."))), [book], profile=BARE)
+
+    facts, _, spec = await uncut(making)
+    second = next(place for place, event in enumerate(facts) if isinstance(event, CallEnded))
+    starts = of(facts, CallStarted)
+    both = [*facts[:second], msgspec.structs.replace(starts[1], n=facts[second].n)]
+    async with recovered(making, both, spec) as (world, after, _):
+        assert asked == [start.idempotency_key for start in starts]
+        assert [event.result.kind for event in of(after, CallEnded)] == ["abandoned", "finished"]
+        assert world.keys == [starts[1].idempotency_key]
+
+
 async def test_an_equal_call_later_on_is_asked_about_too() -> None:
     def making(world: World) -> Agent:
         @tool(effect=writes("seats"))
@@ -240,6 +276,31 @@ async def test_an_earlier_yes_to_the_call_is_none_to_run_it_twice() -> None:
         assert len({event.approval for event in of(after, ApprovalRequested)}) == 2
         assert len(of(after, ApprovalResolved)) == 2
         assert world.done == [("close", "a")]
+
+
+@pytest.mark.parametrize("last", [CallStarted, ChildEnded])
+async def test_a_call_whose_sub_agent_began_to_write_is_not_run_again(last: type[Event]) -> None:
+    def making(world: World) -> Agent:
+        return Agent(
+            world.model(script(call(("agent", {"task": "Book."})), say("Done."))),
+            [booking("retry")(world).as_tool()],
+            profile=BARE,
+        )
+
+    facts, _, spec = await uncut(making)
+    place = next(
+        place
+        for place, event in enumerate(facts, 1)
+        if isinstance(event, last) and getattr(event, "tool", "") != "agent"
+    )
+    async with recovered(making, facts[:place], spec) as (world, after, outcome):
+        check(after, outcome, world)
+        assert not world.done
+        result = first(after).result
+        assert (result.kind, result.error) == ("abandoned", "outcome_unknown")
+        (went_on,) = of(after, Recovered)
+        assert (went_on.unknown, went_on.again) == (("call_0_0",), ())
+        assert outcome.status == "completed"
 
 
 def test_what_only_reads_has_no_such_policy() -> None:

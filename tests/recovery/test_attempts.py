@@ -28,6 +28,7 @@ from watchkeeper.engine import (
     HandOver,
     Lease,
     Pause,
+    Query,
     Resume,
     RunSpec,
     RunStatus,
@@ -988,6 +989,50 @@ async def test_the_sub_agents_of_a_dead_attempt_get_their_end() -> None:
         replies = len(of(whole[:place], ModelReplied)) + sum(model.asked for model in world.models)
         assert outcome.spent["tokens"] == replies * 20
         check(root(facts), outcome, world)
+
+
+async def test_what_a_sub_agent_of_a_dead_attempt_has_called_counts_by_tool_too() -> None:
+    from test_cuts import delegating
+
+    def limited(world: World) -> Agent:
+        agent = delegating(world)
+        agent.limits = Limits(calls_per_tool={"look": 10})
+        return agent
+
+    whole, _, spec = await uncut(limited)
+    child = next(event.run for event in whole if event.run != RUN)
+    place = next(place for place, event in enumerate(whole, 1) if event.run == child and isinstance(event, CallEnded))
+    async with recovered(limited, whole[:place], spec) as (_, facts, outcome):
+        orphan, again = of(facts, ChildEnded)
+        assert orphan.reason == "orphaned"
+        assert orphan.spent["calls:look"] == again.spent["calls:look"] == 1
+        assert outcome.spent["calls:look"] == 3  # one each, and one of the root
+
+
+async def test_a_sub_agent_that_does_not_stop_has_its_end_before_its_parent() -> None:
+    at_work, engine = anyio.Event(), memory()
+
+    @tool(effect="reads", timeout=None)
+    async def stubborn() -> str:
+        """Take no end for an answer, for a minute."""
+        at_work.set()
+        end = anyio.current_time() + 60
+        while anyio.current_time() < end:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(1)
+        return ""
+
+    world = World()
+    model = world.model(script(call(("stubborn", {})), say("x")))
+    helper = Agent(model, [stubborn], name="helper", profile=BARE, limits=Limits(grace=10))
+    asks = script(call(("helper", {"task": "Help."})), say("Done."))
+    agent = Agent(world.model(asks), [helper.as_tool()], profile=BARE, limits=Limits(grace=5))
+    async with working(engine, agent) as boss:
+        await boss.submit(RunSpec(agent=agent.name, task="Do it."), run=RUN)
+        await at_work.wait()
+        await engine.cancel(RUN, "enough")
+        assert (await until(engine, RunEnded)).t == pytest.approx(5, abs=2)
+        assert [one.state for one in (await engine.list(Query(parent=RUN))).runs] == ["ended"]
 
 
 async def test_a_started_run_that_is_cancelled_before_its_lease_is_executed_by_nobody() -> None:

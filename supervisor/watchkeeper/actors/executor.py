@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import inspect
 from collections import deque
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +132,8 @@ class Executor:
         """Calls without a result that an attempt which died has begun."""
         self._unknown: dict[str, Unfinished] = {}
         """Those of them that may have had their effect, until they run again or have a result."""
+        self._wrote: frozenset[str] = frozenset()
+        """Those whose sub-agent has begun to write."""
         self._workers = 0
         self._scopes: set[anyio.CancelScope] = set()
         self._why: str | None = None
@@ -168,8 +170,10 @@ class Executor:
             await self._settled.wait()
             batch.done.set()
 
-    def take_up(self, past: Past) -> None:
-        """Go on where an attempt that died has left the calls of a turn."""
+    def take_up(self, past: Past, wrote: Collection[str] = ()) -> None:
+        """Go on where an attempt that died has left the calls of a turn. ``wrote``: those whose sub-agent had begun to
+        write; they are not run again."""
+        self._wrote = frozenset(wrote)
         self._begun, self._productive = past.open, list(past.productive)
         self._unknown = {one.call_id: one for one in past.unknown if one.call_id in past.open}
         self._occurrences = Occurrences(self._run.id, past.unknown, past.keys)
@@ -330,7 +334,7 @@ class Executor:
 
     def _as_unknown(self, result: Result) -> Result:
         """A call that was started once has not never run, whoever turns it away now."""
-        if self._unknown and result.call_id in self._unknown and result.kind in NEVER_RUN:
+        if result.kind in NEVER_RUN and (result.call_id in self._unknown or result.call_id in self._wrote):
             return msgspec.structs.replace(result, kind="abandoned", error=OUTCOME_UNKNOWN)
         return result
 
@@ -357,6 +361,9 @@ class Executor:
                 )
             if batch.again and MARK in call.arguments:
                 self._answer(seen, self._results.withheld(call), None)
+                continue
+            if call.id in self._wrote:
+                self._answer(seen, self._results.unknown(seen), None)
                 continue
             slot, result = self._admission.consider(
                 call, self._log.turn, self._clock(), tools_off=batch.tools_off, shown=seen
@@ -617,7 +624,7 @@ class Executor:
         tool = slot.tool
         execution = slot.execution
         if execution is None:
-            execution = slot.execution = self._occurrences.next(tool.name, slot.identity)
+            execution = slot.execution = self._occurrences.next(tool.name, slot.identity, slot.call_id)
         fact = self._log.append_clean(
             CallStarted,
             slot=slot.slot,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from .. import reports
-from ..engine import EngineError, Fenced, Lease
+from ..engine import Ended, EngineError, Fenced, Lease
 from ..log import Gap, Reader
 from ..messages import Event
 
@@ -26,7 +26,8 @@ class Journal:
 
     Whoever may not go on before a fact is durable waits for its reader (``Log.durable``). Error handling: where the
     journal cannot be written the run is paused, nothing is lost, and it goes on by itself once that works again. An
-    attempt that was fenced is broken off: its reader never gets any further, so nothing starts that waits for it.
+    attempt that was fenced, or whose tree has its end, is broken off: its reader never gets any further, so nothing
+    starts that waits for it.
     """
 
     def __init__(self, run: Run, lease: Lease) -> None:
@@ -55,7 +56,7 @@ class Journal:
         while True:
             try:
                 await self._lease.append(facts)
-            except Fenced:
+            except (Fenced, Ended):
                 run.break_off("fenced")
                 return False
             except EngineError as error:

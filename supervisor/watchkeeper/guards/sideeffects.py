@@ -114,8 +114,9 @@ class SideEffects:
         self._unfinished.pop(key, None)
 
     def _equal_unfinished(self, proposal: Proposal) -> Unfinished | None:
-        found = (one for one in self._unfinished.values() if one.is_equal(proposal.tool.name, proposal.identity))
-        return next(found, None)
+        """The call itself, of an attempt that died, before another one that is equal."""
+        found = [one for one in self._unfinished.values() if one.is_equal(proposal.tool.name, proposal.identity)]
+        return next((one for one in found if one.call_id == proposal.call_id), found[0] if found else None)
 
     def _ended(self, event: CallEnded) -> None:
         result = event.result

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from ..engine import EngineError, Fenced, RunSpec
-from ..messages import Event
-from .checks import budget_of, check_amounts, new_facts
+from ..engine import Ended, EngineError, Fenced, RunSpec
+from ..messages import Event, encode_mended
+from .checks import budget_of, check_amounts, new_facts, without_halves
 from .database import There, connect
 from .desk import Seat
 from .keys import name_of, names
@@ -104,11 +104,10 @@ class Book(Seat):
             [(*key, amount) for key, amount in self._charges.items()],
         )
         change = self._change + 1
-        encode = msgspec.json.encode
         run(
             "UPDATE standing SET change = ?, state = ?, ended = ?, body = ? WHERE run = ?",
             [
-                (change, row.standing.state, row.standing.ended, encode(row.standing), row.key)
+                (change, row.standing.state, row.standing.ended, encode_mended(row.standing), row.key)
                 for row in self._rows.values()
             ],
         )
@@ -220,7 +219,7 @@ class Book(Seat):
         if not fresh:
             return
         if tree.rows[run].standing.state == "ended":
-            raise EngineError(f"run {run} has its end record; nothing comes after that")
+            raise Ended(f"run {run} has its end record; nothing comes after that")
         by_run: dict[str, list[Event]] = {}
         for event in fresh:
             by_run.setdefault(event.run, []).append(event)
@@ -260,7 +259,7 @@ class Book(Seat):
         row = tree.rows.get(run)
         if row is None:
             standing = Standing(run=run, root=tree.run, parent=facts[0].parent or "")
-            key = self._insert(standing, spec_of(facts[0], tree.spec), facts[0].at, tree.key)
+            key = self._insert(standing, without_halves(spec_of(facts[0], tree.spec)), facts[0].at, tree.key)
             row = tree.rows[run] = _Row(key, standing, set())
         lines, apart = packed(facts)
         for event in facts:
@@ -291,7 +290,7 @@ class Book(Seat):
             self.connection.execute("UPDATE run SET root = key WHERE key = ?", (key,))
         self.connection.execute(
             "INSERT INTO standing (run, change, state, body) VALUES (?, ?, ?, ?)",
-            (key, self._change + 1, standing.state, msgspec.json.encode(standing)),
+            (key, self._change + 1, standing.state, encode_mended(standing)),
         )
         self._touched[standing.run] = None
         return key

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
 
 from ..engine import PAGE, AnyCommand, EngineError, Query, RunSpec
-from ..messages import Event
+from ..messages import Event, mended
 
 LONGEST_NAME = 200
 """Characters of an id or a name."""
 MOST_LABELS = 64
 LONGEST_LABEL = 256
+
+T = TypeVar("T")
 
 
 def check_name(what: str, name: object) -> str:
@@ -90,6 +95,15 @@ def budget_of(charge: str) -> tuple[str, str]:
     if not (budget and slash and dimension):
         raise EngineError(f"a charge names BUDGET/DIMENSION, not {_shown(charge)}")
     return budget, dimension
+
+
+def without_halves(value: T) -> T:
+    """A spec or a command with U+FFFD in the place of each half of a character, as facts are kept."""
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.convert(mended(msgspec.to_builtins(value)), type(value))
+    return value
 
 
 def _sound(text: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ..engine import Answered, AnyCommand, Cancel, EngineError, RunSpec
-from ..messages import encode_event
+from ..messages import encode_event, encode_mended
 from . import unstarted
 from .checks import check_amounts, check_name
 from .database import There, connect
@@ -126,7 +126,7 @@ class Control(Seat):
     def settle(self, root: str, answer: Answered) -> None:
         self._write(
             "UPDATE command SET answer = ? WHERE root = ? AND id = ? AND answer IS NULL",
-            (msgspec.json.encode(answer), root, answer.id),
+            (encode_mended(answer), root, answer.id),
         )
 
     def _end(self, run: str, spec: RunSpec, command: Cancel, at: float) -> None:

@@ -39,6 +39,7 @@ class Desk(Generic[S]):
 
     A job either raises :class:`EngineError` before it has written anything or does not raise; what SQLite or the
     system raises undoes the whole transaction and is raised, explained, by all jobs in it. They can be asked again.
+    Anything else is of one job alone: those beside it are done without it.
     """
 
     def __init__(self, name: str, path: Path, seams: Seams, open: Callable[[], S]) -> None:
@@ -208,6 +209,14 @@ class WritingDesk(Desk[W]):
         except sqlite3.Error as second:
             told = cannot(self._path, second)
         seat.undone()
+        if isinstance(told, Exception) and not isinstance(told, EngineError):
+            if len(batch) > 1:
+                for job in batch:
+                    job.error = None
+                    self.do(seat, [job])
+                return
+            odd, told = told, EngineError(f"{self._path} does not take this: {type(told).__name__}: {told}")
+            told.__cause__ = odd
         for job in batch:
             job.error = job.error or told
             job.value = None

@@ -28,7 +28,7 @@ from ..messages import Event, Mode
 from ..seams import Seams
 from . import unstarted
 from .bell import Bell
-from .checks import check_command, check_name, check_spec, fitting, limit_of
+from .checks import check_command, check_name, check_spec, fitting, limit_of, without_halves
 from .memorylease import Leases, MemoryLease, Watch
 from .shares import Shares
 from .status import Standing
@@ -85,6 +85,7 @@ class MemoryEngine:
     async def submit(self, spec: RunSpec, *, run: str = "") -> RunStatus:
         self.check_open()
         check_spec(spec)
+        spec = without_halves(spec)
         run = check_name("the id of a run", run) if run else self._seams.new_id("r")
         known = self._trees.get(run)
         if known is not None:
@@ -130,6 +131,7 @@ class MemoryEngine:
     async def send(self, run: str, command: AnyCommand) -> str:
         tree = self.tree(run)
         check_command(command)
+        command = without_halves(command)
         command = msgspec.structs.replace(command, id=command.id or self._seams.new_id("c"), run=run)
         sent = tree.send(command)
         if isinstance(command, Cancel) and not tree.attempt and not tree.root.ended:

@@ -20,7 +20,7 @@ from ..messages import Event, Mode
 from ..seams import Seams
 from .bell import Bell, Bells
 from .book import Book
-from .checks import check_command, check_name, check_spec
+from .checks import check_command, check_name, check_spec, without_halves
 from .control import Control
 from .desk import Desk, WritingDesk
 from .hints import Hints
@@ -181,6 +181,7 @@ class SqliteEngine:
     async def submit(self, spec: RunSpec, *, run: str = "") -> RunStatus:
         self.check_open()
         check_spec(spec)
+        spec = without_halves(spec)
         run = check_name("the id of a run", run) if run else self._seams.new_id("r")
         at = self._seams.wall()
         await self.control.ask(lambda control: control.submit(run, spec, at))
@@ -202,6 +203,7 @@ class SqliteEngine:
 
     async def _send(self, status: RunStatus, command: AnyCommand) -> str:
         check_command(command)
+        command = without_halves(command)
         sent = msgspec.structs.replace(command, id=command.id or self._seams.new_id("c"), run=status.run)
         root, ended, at = status.root, status.state == "ended" and status.parent != "", self._seams.wall()
         return await self.control.ask(lambda control: control.send(root, sent, ended, at))

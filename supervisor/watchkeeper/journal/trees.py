@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ..engine import Answered, AnyCommand, EngineError, RunSpec, RunStatus
+from ..engine import Answered, AnyCommand, Ended, EngineError, RunSpec, RunStatus
 from ..messages import Event
 from .bell import Bell
 from .checks import budget_of, check_amounts, new_facts
@@ -112,7 +112,7 @@ class Tree:
                 known.add(event.run)
         fresh = new_facts(events, {run: record.standing.n for run, record in self.records.items()})
         if fresh and self.root.ended:
-            raise EngineError(f"run {self.root.standing.run} has its end record; nothing comes after that")
+            raise Ended(f"run {self.root.standing.run} has its end record; nothing comes after that")
         return fresh
 
     def append(self, event: Event, order: int) -> Record | None:

@@ -101,6 +101,8 @@ class Past:
         """Productive calls that no ``EvidenceFound`` names yet."""
         self.children: dict[str, ChildStarted] = {}
         """Sub-agents of which no end is known here."""
+        self.spawned_by: dict[str, set[str]] = {}
+        """Sub-agents by the call that started them, ended or not."""
         self.spawned = 0
         self.commands: set[str] = set()
         """Commands that were taken, as far as taking them twice would count twice."""
@@ -284,6 +286,8 @@ class Past:
 
     def _child_started(self, event: ChildStarted) -> None:
         self.children[event.child] = event
+        if event.call_id:
+            self.spawned_by.setdefault(event.call_id, set()).add(event.child)
         self.spawned += 1
 
     def _child_ended(self, event: ChildEnded) -> None:
