@@ -29,7 +29,7 @@ LAYERS = tuple(
         "messages errors seams",
         "admission agent allowance answers approvals arguments asking budget compacting context continuing"
         " current decisions detect engine escapes examiner failures"
-        " fingerprint fitting goal guards history host jsontext"
+        " fingerprint finishing fitting goal guards history host jsontext"
         " keyed ladder ledger locks log memory model monitor naming observers occurrences opinions outputs plan planner"
         " plugins price prices profiles provider recovery redaction reports results retry states stopwatch threads"
         " thresholds tools trampoline wording",
@@ -67,7 +67,7 @@ PURE = {
         "decisions",
         "detect",
     ),
-    *("escapes", "fingerprint", "fitting", "goal", "guards", "history", "jsontext", "ladder", "ledger"),
+    *("escapes", "fingerprint", "finishing", "fitting", "goal", "guards", "history", "jsontext", "ladder", "ledger"),
     *("occurrences", "plan", "planner", "price", "profiles", "provider", "recovery", "redaction", "results", "states"),
     *("stopwatch", "wording"),
 }

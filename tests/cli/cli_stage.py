@@ -109,7 +109,7 @@ class Stage:
         return facts
 
     def _at_work(self, facts: Facts) -> list[Event]:
-        spent = facts.make(Settled, amounts={"tokens": 1200.0, "turns": 1.0}, held="1")
+        spent = facts.make(Settled, amounts={"tokens": 1200.0}, held="1")
         return [spent, facts.make(CallStarted, turn=2, slot=1, call_id="c2.1", tool="file")]
 
     async def more(self, run: str, *events: Event) -> None:

@@ -113,9 +113,9 @@ def test_budget_alone_says_what_is_spent(stage: Stage, capsys: pytest.CaptureFix
     stage.set(one)
     assert main(["budget", "r1"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines == [["WHAT", "SPENT", "LIMIT"], ["turns", "1", "20"], ["tokens", "1,200", "-"]]
+    assert lines == [["WHAT", "SPENT", "LIMIT"], ["turns", "1", "20"], ["calls", "2", "-"], ["tokens", "1,200", "-"]]
     assert main(["budget", "r1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["spent"] == {"tokens": 1200.0, "turns": 1.0}
+    assert json.loads(capsys.readouterr().out)["spent"] == {"tokens": 1200.0, "turns": 1.0, "calls": 2.0}
 
 
 @pytest.mark.parametrize(

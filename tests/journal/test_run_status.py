@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from watchkeeper import Agent, Event, Supervisor, tool
+from watchkeeper import Agent, Event, Limits, Run, Supervisor, current_call, tool
 from watchkeeper.engine import RunSpec, RunStatus
 from watchkeeper.journal.status import TOOLS, Standing, spec_of
 from watchkeeper.messages import (
@@ -31,9 +31,10 @@ from watchkeeper.messages import (
     RunEnding,
     RunStarted,
     Settled,
+    TurnStarted,
     UserMessage,
 )
-from watchkeeper.testing import ScriptedModel, call, say
+from watchkeeper.testing import ScriptedModel, VirtualSeams, call, say
 
 E = TypeVar("E", bound=Event)
 SPEC = RunSpec(agent="a", task="t")
@@ -164,3 +165,47 @@ async def test_it_agrees_with_a_real_run() -> None:
     assert status.spent == outcome.spent
     assert status.outcome is not None
     assert status.outcome.answer == "done"
+
+
+def test_a_call_that_is_tried_again_is_one_call() -> None:
+    run = Stands()
+    run.see(RunStarted, agent="a", task="t", limits={"calls:read": 3.0})
+    run.see(TurnStarted)
+    run.see(CallStarted, call_id="1", tool="read")
+    run.see(CallStarted, call_id="1", tool="read", attempt=2)
+    spent = run.see(CallStarted, call_id="2", tool="write").spent
+    assert spent == {"turns": 1, "calls": 2, "calls:read": 1}
+
+
+@pytest.mark.anyio
+@pytest.mark.virtual_time
+async def test_while_it_lives_it_has_spent_what_its_budget_says() -> None:
+    compared: list[tuple[float, float]] = []
+
+    def compare(run: Run) -> None:
+        standing = Standing(run=run.id, root=run.id)
+        for event in run.log.kept():
+            standing.see(event)
+        spent = {name: amount for name, amount in run.budget.spent.items() if amount}
+        assert {name: standing.spent.get(name, 0) for name in ("turns", "calls", *spent)} == {
+            "turns": 0,
+            "calls": 0,
+            **spent,
+        }
+        compared.append((spent.get("turns", 0), spent.get("calls", 0)))
+
+    @tool(effect="writes")
+    async def save(text: str) -> str:
+        """Save a text."""
+        compare(current_call().run)
+        return f"saved {text}"
+
+    steps = [call(("save", {"text": "a"})), call(("save", {"text": "b"})), say("done")]
+    limits = Limits(max_turns=2, finish_turns=1, calls_per_tool={"save": 5})
+    agent = Agent(ScriptedModel(steps), [save], limits=limits)
+    async with Supervisor(plugged=False, monitor=False, seams=VirtualSeams()) as supervisor:
+        run = await supervisor.start(agent, "Save two texts")
+        outcome = await run.wait()
+        compare(run)
+    assert (outcome.turns, outcome.forced) == (3, True)
+    assert compared == [(1, 1), (2, 2), (2, 2)]

@@ -18,6 +18,7 @@ from ..context.cuts import size
 from ..context.room import Room
 from ..decisions import UNSTORED, Act, Answer, End, Push, Situation, Tries, decide
 from ..detect.chant import FINISH, Chant
+from ..finishing import frees
 from ..goal.conduct import Conduct, ending_in
 from ..goal.status import Left, Standing
 from ..guards.evidence import Evidence, Missing
@@ -47,7 +48,7 @@ from ..messages import (
 from ..model import ModelError, Reply, Request
 from ..prices import Prices
 from ..provider import Provider
-from ..recovery.turns import Turns, frees
+from ..recovery.turns import Turns
 from ..retry import Again, GivingUp, retrying
 from ..stopwatch import Timed
 from .executor import Batch

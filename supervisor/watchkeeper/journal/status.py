@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ..engine import RunSpec, RunStatus
+from ..finishing import FINISHING, frees
 from ..messages import (
     ApprovalRequested,
     ApprovalResolved,
@@ -21,17 +22,20 @@ from ..messages import (
     ChildEnded,
     Event,
     FindingMade,
+    LimitsRaised,
     ModelFailed,
     ModelPartialDropped,
     ModelReplied,
     ModelRequested,
     Outcome,
     Paused,
+    Reminded,
     Resumed,
     RunEnded,
     RunEnding,
     RunStarted,
     Settled,
+    TurnStarted,
 )
 from ..states import State
 
@@ -62,6 +66,8 @@ class Standing(msgspec.Struct, omit_defaults=True):
     """By its id each call that is at work: its tool, and whether it may write."""
     waiting: list[str] = []
     """Approvals that are waited for."""
+    finishing: str | None = None
+    """The limit that is near, for which it finishes: turns count no more."""
 
     def see(self, event: Event) -> None:
         self.n = event.n
@@ -125,7 +131,22 @@ class Standing(msgspec.Struct, omit_defaults=True):
         if event.stored and event.text:
             self.progress = event.at
 
+    def _turn_started(self, event: TurnStarted) -> None:
+        if self.finishing is None:
+            self._add({"turns": 1})
+
+    def _reminded(self, event: Reminded) -> None:
+        if event.about.startswith(FINISHING):
+            self.finishing = event.about.removeprefix(FINISHING)
+
+    def _raised(self, event: LimitsRaised) -> None:
+        if frees(self.finishing, event.amounts):
+            self.finishing = None
+
     def _call_started(self, event: CallStarted) -> None:
+        if event.attempt == 1:
+            by_tool = f"calls:{event.tool}"
+            self._add({"calls": 1, by_tool: 1} if by_tool in self.limits else {"calls": 1})
         self.at_work = {**self.at_work, event.call_id: (event.tool, bool(event.idempotency_key))}
 
     def _call_ended(self, event: CallEnded) -> None:
@@ -196,6 +217,9 @@ _FOLDS: dict[type[Event], Callable[[Standing, Any], None]] = {
     ModelReplied: Standing._replied,
     ModelFailed: Standing._answered,
     ModelPartialDropped: Standing._answered,
+    TurnStarted: Standing._turn_started,
+    Reminded: Standing._reminded,
+    LimitsRaised: Standing._raised,
     CallStarted: Standing._call_started,
     CallEnded: Standing._call_ended,
     Settled: Standing._settled,

@@ -14,9 +14,9 @@ from ..allowance import Allowance
 from ..budget import Budget
 from ..decisions import BROKEN, THOUGHT, UNSTORED, WITHHELD, End, Push
 from ..detect.chant import FINISH
+from ..finishing import FINISHING
 from ..messages import Event, ModelReplied, PlanChanged, Planned, PlanStep, Reminded, StepEnd, StepEnded, StepStarted
 from ..model import Reply
-from ..recovery.turns import FINISHING
 from .course import ASK, CHANGE, NONE, SUM, AskChange, AskPlan, Course, GoWhole, Move, StartStep
 from .reading import GOAL, Draft, Unread, read_plan, within
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..budget import Budget
+from ..finishing import FINISHING, frees
 from ..messages import CallAdmitted, ChildEnded, Event, Held, LimitsRaised, Reminded, Settled, TurnStarted
 from .past import Past
-from .turns import FINISHING, frees
 
 
 class Purse:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ..decisions import BROKEN, THOUGHT, WITHHELD, Tries
 from ..detect.chant import FINISH
+from ..finishing import FINISHING, frees
 from ..messages import (
     CallProposed,
     Event,
@@ -25,8 +26,6 @@ from ..messages import (
     Usage,
 )
 
-FINISHING = "finish_"
-"""With which the word that the run is to finish begins (``Reminded.about``), before the limit that is near."""
 OF_THE_AGENT = frozenset({"length", "chant", "empty", "unparsed", "evidence", "plan"})
 """Who sends a reply back before anybody examines it as an answer."""
 
@@ -151,13 +150,6 @@ class Turns:
 
     def _opinion_given(self, event: Event) -> None:
         self._opinion = False
-
-
-def frees(finishing: str | None, amounts: Mapping[str, float]) -> bool:
-    """Whether so much more lifts the limit that a run is finishing for. That of turns has no other name in a budget;
-    time is limited in seconds."""
-    names = {"time": "seconds", "working_time": "working_seconds"}
-    return finishing is not None and names.get(finishing, finishing) in amounts
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

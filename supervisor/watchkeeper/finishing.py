@@ -1,0 +1,15 @@
+"""The word that a run is to finish, before the limit that is near. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FINISHING = "finish_"
+"""With which the word that the run is to finish begins (``Reminded.about``), before the limit that is near."""
+
+
+def frees(finishing: str | None, amounts: Mapping[str, float]) -> bool:
+    """Whether so much more lifts the limit that a run is finishing for. That of turns has no other name in a budget;
+    time is limited in seconds."""
+    names = {"time": "seconds", "working_time": "working_seconds"}
+    return finishing is not None and names.get(finishing, finishing) in amounts
