@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from .guards.rule import Compiled, Rule, check
 from .host import is_async
 from .memory.store import Store
 from .model import Model
-from .profiles import Limits, Profile, profile_named
+from .profiles import Limits, Profile, check_limits, profile_named
 from .retry import RetryPolicy
 from .tools import NOTHING, Tool, ToolOutput
 
@@ -29,16 +28,8 @@ UNNAMED = "agent"
 """What an agent is called that was given no name."""
 FORCED = "(This answer was given because a limit was near; not all of the work may be done.)"
 """Stands behind a sub-agent's forced answer, which is not to be taken for a whole one."""
-LEAST = {
-    **{"max_turns": 1, "finish_turns": 0, "parallel": 1, "reply_tokens": 1, "pushbacks": 0, "reasks": 0},
-    "approval": 0,
-}
 UNVERIFIED = "(Nothing bears out these statements of it:)"
 """Stands behind a sub-agent's answer with what of it is not verified."""
-OPTIONAL_LIMITS = (
-    *("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens", "money"),
-    "reasoning_tokens",
-)
 
 
 class Agent:
@@ -109,7 +100,7 @@ class Agent:
         self.tool_choice = tool_choice
         self.parallel = parallel
         self.retry = retry
-        _check_limits(self.limits)
+        check_limits(self.limits)
         _check_policy(name, policy, self.profile.guard_seconds)
         _check_counts(self.profile)
         self.plan: Planning | None = None
@@ -167,7 +158,7 @@ class Agent:
 
     def within(self, limits: Limits) -> Agent:
         """The same agent under other limits. Raises :class:`ConfigurationError` for limits that cannot work."""
-        _check_limits(limits)
+        check_limits(limits)
         other = copy.copy(self)
         other.limits = limits
         return other
@@ -270,19 +261,6 @@ def _check_policy(agent: str, policy: PolicyFunction | None, seconds: float) -> 
         )
     if not seconds > 0:
         raise ConfigurationError(f"agent {agent!r}: guard_seconds of its profile must be more than 0, not {seconds:g}")
-
-
-def _check_limits(limits: Limits) -> None:
-    for name, least in LEAST.items():
-        if getattr(limits, name) < least:
-            raise ConfigurationError(f"limits: {name} must be at least {least}, not {getattr(limits, name)}")
-    if not limits.approval < math.inf:
-        raise ConfigurationError(f"limits: approval must be seconds, for a wait needs an end; not {limits.approval}")
-    given = {name: getattr(limits, name) for name in OPTIONAL_LIMITS}
-    given |= {f"calls_per_tool[{tool!r}]": limit for tool, limit in limits.calls_per_tool.items()}
-    for name, value in given.items():
-        if value is not None and not value >= 0:
-            raise ConfigurationError(f"limits: {name} must be 0 or more, or None for no limit; not {value}")
 
 
 def _check_counts(profile: Profile) -> None:

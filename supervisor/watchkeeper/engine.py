@@ -74,6 +74,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Calls that have ended."""
     doing: str = ""
     """What it does now, in a few words: ``model``, the tools that are at work, or empty."""
+    refused: str = ""
+    """Why the worker that has it does not execute it; empty: nothing is against it."""
     progress: float | None = None
     """When it last found something, changed something or said something to the user."""
     spent: dict[str, float] = {}
@@ -215,6 +217,11 @@ class Lease(Protocol):
     def commands(self) -> AsyncIterator[AnyCommand]:
         """What is sent to the run and its sub-agents (``Command.run``) and not settled yet, oldest first, those sent
         before the lease included, each once; ends with the lease."""
+        ...
+
+    async def refuse(self, why: str) -> None:
+        """Say in the status of the run that it is not executed here, and why; until the next attempt. Raises
+        :class:`Fenced`."""
         ...
 
     async def release(self, *, suspended: bool = False) -> None:

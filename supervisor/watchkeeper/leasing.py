@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
-import msgspec
 
 from . import failures, plugins, reports
 from .agent import Agent
@@ -15,7 +14,7 @@ from .engine import Answered, Cancel, Engine, EngineError, HandOver, Lease, RunS
 from .errors import ConfigurationError, WatchkeeperError
 from .messages import RunStarted, Status
 from .orphans import close_unexecuted
-from .profiles import Limits
+from .profiles import limits_with
 from .recalling import Before, before
 from .run import Ending, Run
 
@@ -28,6 +27,8 @@ Maker = Agent | Callable[[RunSpec], Agent]
 
 AGAIN = 1.0
 """Seconds after which an engine that gives no leases is asked again."""
+WHY = 2_000
+"""Characters of why a run is refused that its status says."""
 GIVING_BACK = 10.0
 """Seconds that a lease may take to be given back; after that it counts as died."""
 
@@ -60,11 +61,14 @@ class Worker:
         self._taken: set[str] = set()
         self.refused: dict[str, str] = {}
         """Runs that cannot be executed here, and why."""
+        self._refusing: set[anyio.CancelScope] = set()
         self.draining = False
 
     def offer(self, agents: Mapping[str, Maker]) -> None:
-        """Execute what is leased from now on with these agents."""
+        """Execute what is leased from now on with these agents, and look again at what was refused."""
         self._agents = dict(agents)
+        for scope in self._refusing:
+            scope.cancel()
 
     async def run(self, tasks: anyio.abc.TaskGroup) -> None:
         """Take leases until the engine is left."""
@@ -186,45 +190,43 @@ class Worker:
                 f"the instructions or tools of the agent {spec.agent!r} are not those that the run was begun with; "
                 "execute it with the code that it had, cancel it, or let it go on with any: Supervisor(any_code=True)"
             )
-        return named.within(limits_of(spec, named.limits)) if spec.limits else named
+        return named.within(limits_with(spec.limits, named.limits)) if spec.limits else named
 
     async def _refuse(self, lease: Lease, why: str) -> None:
         """Hold a run that cannot be executed here, so that nobody tries again and again. It can be cancelled."""
         self.refused[lease.run] = why
         reports.report("run_refused", run=lease.run, cause=why)
+        scope = anyio.CancelScope()
+        self._refusing.add(scope)
         try:
-            async for command in lease.commands():
-                if not isinstance(command, Cancel | HandOver):
-                    await lease.settle(command, Answered(id=command.id, taken=False, why=why))
-                    continue
-                status: Status = "cancelled" if isinstance(command, Cancel) else "handed_over"
-                seams, wording = self._supervisor.seams, self._supervisor.wording
-                await close_unexecuted(lease, seams, wording, status, command.reason)
-                await lease.settle(command, Answered(id=command.id, taken=True))
-                break
+            with scope:
+                try:
+                    await lease.refuse(self._supervisor.redaction.text(why)[:WHY])
+                except EngineError as error:
+                    reports.report("refusal_not_kept", run=lease.run, cause=str(error))
+                await self._obey_refused(lease, why)
         except EngineError as error:
             reports.report("lease_failed", run=lease.run, cause=str(error))
         finally:
+            self._refusing.discard(scope)
             del self.refused[lease.run]
             with anyio.CancelScope(shield=True), anyio.move_on_after(GIVING_BACK):
                 await self._release(lease, suspended=True)
+
+    async def _obey_refused(self, lease: Lease, why: str) -> None:
+        """Until it is cancelled, or the lease is over."""
+        async for command in lease.commands():
+            if not isinstance(command, Cancel | HandOver):
+                await lease.settle(command, Answered(id=command.id, taken=False, why=why))
+                continue
+            status: Status = "cancelled" if isinstance(command, Cancel) else "handed_over"
+            seams, wording = self._supervisor.seams, self._supervisor.wording
+            await close_unexecuted(lease, seams, wording, status, command.reason)
+            await lease.settle(command, Answered(id=command.id, taken=True))
+            break
 
     async def _release(self, lease: Lease, *, suspended: bool = False) -> None:
         try:
             await lease.release(suspended=suspended)
         except EngineError as error:
             reports.report("release_failed", run=lease.run, cause=str(error))
-
-
-def limits_of(spec: RunSpec, limits: Limits) -> Limits:
-    """The limits that a run has. Raises :class:`ConfigurationError` for what are none."""
-    fields: dict[str, Any] = {name: getattr(limits, name) for name in limits.__struct_fields__}
-    unknown = spec.limits.keys() - fields.keys()
-    if unknown:
-        raise ConfigurationError(
-            f"there are no limits named {', '.join(sorted(unknown))}; they are {', '.join(fields)}"
-        )
-    try:
-        return msgspec.convert({**fields, **spec.limits}, Limits)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(f"the limits of the run cannot be read: {error}") from error

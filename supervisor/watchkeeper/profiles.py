@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,6 +18,14 @@ from .thresholds import Steps, Thresholds
 
 DIMENSIONS = ("turns", "calls", "tokens", "input_tokens", "output_tokens", "money")
 """What a budget of ours is kept in, beside time and ``calls:NAME`` for a tool."""
+LEAST = {
+    **{"max_turns": 1, "finish_turns": 0, "parallel": 1, "reply_tokens": 1, "pushbacks": 0, "reasks": 0},
+    "approval": 0,
+}
+OPTIONAL_LIMITS = (
+    *("max_calls", "seconds", "working_seconds", "tokens", "input_tokens", "output_tokens", "money"),
+    "reasoning_tokens",
+)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +91,38 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             "money": self.money,
             **{f"calls:{tool}": limit for tool, limit in self.calls_per_tool.items()},
         }
+
+
+def limits_with(given: Mapping[str, Any], limits: Limits | None = None) -> Limits:
+    """Limits of which some fields are given otherwise. Raises :class:`ConfigurationError` for what are none, and for
+    those that cannot work; which they are does not depend on the others."""
+    limits = limits or Limits()
+    fields: dict[str, Any] = {name: getattr(limits, name) for name in limits.__struct_fields__}
+    unknown = given.keys() - fields.keys()
+    if unknown:
+        raise ConfigurationError(
+            f"there are no limits named {', '.join(sorted(unknown))}; they are {', '.join(fields)}"
+        )
+    try:
+        found = msgspec.convert({**fields, **given}, Limits)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"the limits of the run cannot be read: {error}") from error
+    check_limits(found)
+    return found
+
+
+def check_limits(limits: Limits) -> None:
+    """Raises :class:`ConfigurationError` for limits that cannot work."""
+    for name, least in LEAST.items():
+        if getattr(limits, name) < least:
+            raise ConfigurationError(f"limits: {name} must be at least {least}, not {getattr(limits, name)}")
+    if not limits.approval < math.inf:
+        raise ConfigurationError(f"limits: approval must be seconds, for a wait needs an end; not {limits.approval}")
+    given = {name: getattr(limits, name) for name in OPTIONAL_LIMITS}
+    given |= {f"calls_per_tool[{tool!r}]": limit for tool, limit in limits.calls_per_tool.items()}
+    for name, value in given.items():
+        if value is not None and not value >= 0:
+            raise ConfigurationError(f"limits: {name} must be 0 or more, or None for no limit; not {value}")
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):

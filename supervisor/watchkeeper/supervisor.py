@@ -66,6 +66,7 @@ from .observers import Observer, Observers
 from .occurrences import Unfinished
 from .price import Price
 from .prices import Prices
+from .profiles import limits_with
 from .provider import Provider
 from .recalling import recall, take_up
 from .redaction import Redaction
@@ -341,10 +342,11 @@ class Supervisor:
 
     async def submit(self, spec: RunSpec, *, run: str = "") -> RunStatus:
         """Have a run done by whoever executes the engine's runs: this supervisor, or another one. Durable when it
-        returns; ``run`` as in :meth:`.Engine.submit`. Raises :class:`ConfigurationError` without an engine, and what
-        that raises."""
+        returns; ``run`` as in :meth:`.Engine.submit`. Raises :class:`ConfigurationError` without an engine and for
+        limits that no run can have, and what that raises."""
         if self.engine is None:
             raise ConfigurationError("there is nowhere to submit a run to: Supervisor(engine=…)")
+        limits_with(spec.limits)
         clean = self.redaction.anything
         spec = msgspec.structs.replace(spec, task=clean(spec.task), history=clean(spec.history))
         return await self.engine.submit(spec, run=run)

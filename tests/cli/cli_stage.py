@@ -96,6 +96,11 @@ class Stage:
         """A run that nobody executes yet."""
         await self.engine.submit(RunSpec(agent=agent, task=task, labels=labels), run=run)
 
+    async def refuse(self, run: str, why: str) -> None:
+        """One that its worker does not execute."""
+        await self.queue(run)
+        await (await anext(self._given_out)).refuse(why)
+
     async def run(self, run: str, task: str = "File the letters", agent: str = "clerk", **labels: str) -> Facts:
         """One with a turn behind it, and a call at work."""
         await self.queue(run, task, agent, **labels)

@@ -58,6 +58,7 @@ def test_what_is_submitted(stage: Stage, capsys: pytest.CaptureFixture[str]) -> 
         (["--detach", "--agent", "a", "--label", "blue"], "NAME=VALUE"),
         (["--agent", "a"], "--agent is for --detach"),
         (["--label", "a=b"], "--label is for --detach"),
+        (["--detach", "--agent", "a", "--max-turns", "0"], "max_turns must be at least 1"),
         (["--attended"], "--attended is for --detach"),
     ],
 )

@@ -155,6 +155,21 @@ def test_show_tells_how_it_stands(stage: Stage, capsys: pytest.CaptureFixture[st
         assert word in shown
 
 
+async def refused(stage: Stage) -> None:
+    await stage.refuse("r1", "there is no agent 'clerk'\nin this service")
+
+
+def test_of_a_run_that_nobody_executes_it_is_said_why(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.set(refused)
+    assert main(["ps"]) == 0
+    assert "refused: there is no agent" in capsys.readouterr().out
+    assert main(["show", "r1"]) == 0
+    shown = capsys.readouterr().out
+    assert "there is no agent 'clerk' in this service" in " ".join(shown.split())
+    assert main(["show", "r1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["refused"].startswith("there is no agent")
+
+
 def test_show_of_one_that_has_ended_has_the_answer(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     stage.set(two_runs)
     assert main(["show", "@last"]) == 0

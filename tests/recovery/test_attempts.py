@@ -473,11 +473,32 @@ async def test_limits_of_a_spec_hold_and_wrong_ones_are_refused() -> None:
         await boss.submit(RunSpec(agent="agent", task="Do it.", limits={"max_turns": 7}), run=RUN)
         run = await handle(boss)
         assert run.limits()["turns"] == 7
-        await boss.submit(RunSpec(agent="agent", task="Do it.", limits={"max_turn": 7}), run="r2")
+        await engine.submit(RunSpec(agent="agent", task="Do it.", limits={"max_turn": 7}), run="r2")
         assert boss.worker is not None
         while "r2" not in boss.worker.refused:
             await anyio.sleep(0.01)
         assert "no limits named max_turn" in boss.worker.refused["r2"]
+        for limits in ({"max_turn": 7}, {"max_turns": 0}, {"tokens": "many"}):
+            with pytest.raises(ConfigurationError, match="limits"):
+                await boss.submit(RunSpec(agent="agent", task="Do it.", limits=limits), run="r3")
+
+
+async def test_the_status_says_why_a_run_is_refused_and_other_agents_are_tried() -> None:
+    engine = memory()
+    async with working(engine, other()) as boss:
+        assert boss.worker is not None
+        await boss.submit(RunSpec(agent="nobody", task="Do it."), run=RUN)
+        while not (await engine.get(RUN)).refused:
+            await anyio.sleep(0.01)
+        assert "there is no agent 'nobody'" in (await engine.get(RUN)).refused
+        boss.worker.offer({"agent": other()})
+        while (await engine.get(RUN)).attempt == 1 or not (await engine.get(RUN)).refused:
+            await anyio.sleep(0.01)
+        boss.worker.offer({"nobody": other()})
+        ended = of(await kept(engine), RunEnded)
+        assert ended[0].outcome.status == "completed"
+        assert (await engine.get(RUN)).refused == ""
+        assert boss.worker.refused == {}
 
 
 async def test_agents_need_an_engine() -> None:

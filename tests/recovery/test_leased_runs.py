@@ -51,7 +51,9 @@ async def test_an_agent_without_a_name_is_called_as_it_was_asked_for() -> None:
     async with MemoryEngine(seams=VirtualSeams()) as engine, supervised(engine=engine, agents=agents) as boss:
         called = []
         for name in agents:
-            status = await boss.submit(RunSpec(agent=name, task="Do it.", code=code_of(named) if name == "three" else ""))
+            status = await boss.submit(
+                RunSpec(agent=name, task="Do it.", code=code_of(named) if name == "three" else "")
+            )
             events = [event async for event in engine.watch(status.run)]
             called += [event.agent for event in events if isinstance(event, RunStarted)]
     assert called == ["one", "two", "clerk"]

@@ -78,6 +78,13 @@ async def test_a_run_is_submitted_once_for_each_key() -> None:
         assert without.json["run"] not in (first.json["run"], "my-run")
 
 
+async def test_limits_that_no_run_can_have_are_refused() -> None:
+    async with standing() as stands:
+        for limits in ({"max_turns": 0}, {"max_turn": 5}, {"tokens": "many"}):
+            reply = await stands.ask("POST", "/v1/runs", {"agent": "a", "task": "t", "limits": limits}, token="run")
+            assert (reply.status, reply.json["type"]) == (422, "urn:watchkeeper:limits")
+
+
 async def test_no_run_is_taken_while_the_service_drains() -> None:
     class Draining:
         admitting = False

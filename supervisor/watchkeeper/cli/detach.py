@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from ..engine import RunSpec
+from ..errors import ConfigurationError
+from ..profiles import limits_with
 from .exits import COMPLETED, UNREACHABLE, CommandError, complain
 from .finding import Sources, through
 from .listed import FOREGROUND, Listed
@@ -14,12 +16,9 @@ from .printable import identifier
 from .ps import labels_of
 from .sending import whoever
 
-TAKEN = {"detach", "agent", "attended", "label", "json", "max_turns", "max_calls", "tokens", "input_tokens", "output_tokens"} | {
-    "seconds",
-    "working_seconds",
-    "money",
-    "reply_tokens",
-    "reasoning_tokens",
+TAKEN = {
+    *("detach", "agent", "attended", "label", "json", "max_turns", "max_calls", "tokens", "input_tokens"),
+    *("output_tokens", "seconds", "working_seconds", "money", "reply_tokens", "reasoning_tokens"),
 }
 """The options of ``run`` that can be told to a service; all else is said where its agents are configured."""
 
@@ -33,10 +32,15 @@ def detach(options: Options, task: str) -> int:
         if field.name not in TAKEN and getattr(options, field.name) != field.default:
             name = field.name.replace("_", "-").replace("continue-from", "continue")
             raise CommandError(f"--{name} is not for --detach: the agent {options.agent} is configured at the service")
+    limits = limits_given(options)
+    try:
+        limits_with(limits)
+    except ConfigurationError as error:
+        raise CommandError(str(error)) from error
     spec = RunSpec(
         agent=options.agent,
         task=task,
-        limits=limits_given(options),
+        limits=limits,
         labels=labels_of(options.label),
         attended=options.attended or None,
         by=whoever(),

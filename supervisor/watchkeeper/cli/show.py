@@ -153,7 +153,8 @@ def _facts(one: Listed, now: float) -> Iterator[tuple[str, str]]:
     yield "submitted", _moment(status.submitted, now) + (f" by {one_line(spec.by, 60)}" if spec.by else "")
     yield "started", _moment(status.started, now) + (f", attempt {status.attempt}" if status.attempt > 1 else "")
     yield "ended", _moment(status.ended, now)
-    yield "does", doing(one) if not one.ended else ""
+    yield "does", doing(one) if not (one.ended or status.refused) else ""
+    yield "refused", "" if one.ended else one_line(status.refused, 1_000)
     yield "progress", f"{progress} ago{' (it may be stuck)' if stale else ''}" if progress else ""
     yield "so far", f"turn {status.turn}, {count(status.calls, 'call')}, {count(status.n, 'fact')}"
     yield "findings", f"{status.findings} (watchkeeper tail {identifier(one.run)})" if status.findings else ""

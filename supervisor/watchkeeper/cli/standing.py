@@ -51,7 +51,7 @@ def row(one: Listed, short: str, now: float) -> list[Cell]:
         (identifier(short), "head"),
         (one.state, style),
         (one_line(status.spec.agent, 24), "plain"),
-        (doing(one), "warn" if status.approvals and not one.ended else "plain"),
+        (doing(one), "warn" if (status.approvals or status.refused) and not one.ended else "plain"),
         (of(status.turn, status.limits.get("turns")), "plain"),
         (f"{status.calls:,}", "plain"),
         (of(status.spent.get("tokens", 0), status.limits.get("tokens")), "plain"),
@@ -71,7 +71,7 @@ def doing(one: Listed) -> str:
         return "its process is gone"
     if status.approvals:
         return f"{status.approvals:,} to approve"
-    return one_line(status.doing, 32)
+    return one_line(f"refused: {status.refused}" if status.refused else status.doing, 32)
 
 
 def since_progress(one: Listed, now: float) -> tuple[str, bool]:

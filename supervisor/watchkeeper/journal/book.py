@@ -211,11 +211,7 @@ class Book(Seat):
     def append(self, run: str, attempt: int, events: Sequence[Event], charges: Mapping[str, float]) -> None:
         """Facts of a run and its sub-agents. Raises :class:`.Fenced` if another attempt has it, and
         :class:`.EngineError` if they do not belong here; then nothing is written."""
-        if run not in self._held:
-            raise Fenced(f"attempt {attempt} at run {run} is over")
-        tree = self._tree(run)
-        if tree.attempt != attempt:
-            raise Fenced(f"attempt {attempt} at run {run} is over; attempt {tree.attempt} has it")
+        tree = self._fenced(run, attempt)
         check_amounts(charges)
         charged = {budget_of(charge): amount for charge, amount in charges.items()}
         known = {one: row.standing.n for one, row in tree.rows.items()}
@@ -232,6 +228,21 @@ class Book(Seat):
             self._keep(tree, one, facts)
         for key, amount in charged.items():
             self._charges[key] = self._charges.get(key, 0.0) + amount
+
+    def refuse(self, run: str, attempt: int, why: str) -> None:
+        """Why nobody executes it. Raises :class:`.Fenced` if another attempt has it."""
+        row = self._fenced(run, attempt).rows[run]
+        row.standing.refused = why
+        self._rows[row.key] = row
+        self._touched[run] = None
+
+    def _fenced(self, run: str, attempt: int) -> _Tree:
+        if run not in self._held:
+            raise Fenced(f"attempt {attempt} at run {run} is over")
+        tree = self._tree(run)
+        if tree.attempt != attempt:
+            raise Fenced(f"attempt {attempt} at run {run} is over; attempt {tree.attempt} has it")
+        return tree
 
     def _check_new(self, tree: _Tree, events: Sequence[Event]) -> None:
         """Runs that are not known yet must be sub-agents of those that are."""

@@ -71,6 +71,11 @@ class MemoryLease:
     def commands(self) -> AsyncIterator[AnyCommand]:
         return Commands(self)
 
+    async def refuse(self, why: str) -> None:
+        if self._over:
+            raise Fenced(f"attempt {self.attempt} at run {self.run} is over")
+        self.tree.root.standing.refused = why
+
     async def release(self, *, suspended: bool = False) -> None:
         if not self._over:
             self._over = True

@@ -74,6 +74,10 @@ class SqliteLease:
     def commands(self) -> AsyncIterator[AnyCommand]:
         return Commands(self._engine, self)
 
+    async def refuse(self, why: str) -> None:
+        run, attempt = self.run, self.attempt
+        await self.file.desk.ask(lambda book: book.refuse(run, attempt, why))
+
     async def release(self, *, suspended: bool = False) -> None:
         if not self._back:
             self.die()

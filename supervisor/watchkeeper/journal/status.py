@@ -68,6 +68,8 @@ class Standing(msgspec.Struct, omit_defaults=True):
     """Approvals that are waited for."""
     finishing: str | None = None
     """The limit that is near, for which it finishes: turns count no more."""
+    refused: str = ""
+    """Why the worker that has it does not execute it."""
 
     def see(self, event: Event) -> None:
         self.n = event.n
@@ -79,7 +81,7 @@ class Standing(msgspec.Struct, omit_defaults=True):
 
     def interrupted(self) -> None:
         """The attempt is over: nothing is at work any more. What waits for an answer still does."""
-        self.asking = False
+        self.asking, self.refused = False, ""
         self.at_work = {}
 
     def doing(self) -> str:
@@ -106,6 +108,7 @@ class Standing(msgspec.Struct, omit_defaults=True):
             turn=self.turn,
             calls=self.calls,
             doing=self.doing(),
+            refused=self.refused,
             progress=self.progress,
             spent=dict(self.spent),
             limits=dict(self.limits),

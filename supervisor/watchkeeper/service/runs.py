@@ -12,8 +12,10 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 from litestar.types import ASGIApp
 
 from ..engine import PAGE, EngineError, Page, Query, RunSpec, RunStatus, UnknownRun
+from ..errors import ConfigurationError
 from ..journal.checks import LONGEST_NAME, check_spec
 from ..messages import Outcome, RunEnded
+from ..profiles import limits_with
 from ..states import State
 from .desk import Desk, TheDesk, author, key_of
 from .facts import facts, watched
@@ -38,7 +40,12 @@ class Tree(msgspec.Struct, frozen=True):
     children: tuple[Tree, ...] = ()
 
 
-@post("/v1/runs", opt={"right": "run"}, tags=["runs"], responses={422: ResponseSpec(None, description="other spec")})
+@post(
+    "/v1/runs",
+    opt={"right": "run"},
+    tags=["runs"],
+    responses={422: ResponseSpec(None, description="other spec, or no limits")},
+)
 async def submit(request: Request[Any, Any, Any], desk: TheDesk, data: JSONBody[RunSpec]) -> Response[RunStatus]:
     """Queue a run. With a header ``Idempotency-Key`` the same request again gives the run that is there."""
     if desk.control is not None and not desk.control.admitting:
@@ -47,6 +54,10 @@ async def submit(request: Request[Any, Any, Any], desk: TheDesk, data: JSONBody[
         check_spec(data)
     except EngineError as error:
         raise Problem(400, str(error), "invalid") from error
+    try:
+        limits_with(data.limits)
+    except ConfigurationError as error:
+        raise Problem(422, str(error), "limits") from error
     spec = msgspec.structs.replace(data, by=author(request, data.by))
     run = key_of(request)
     try:

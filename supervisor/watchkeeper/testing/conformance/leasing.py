@@ -152,6 +152,24 @@ async def crashes_in_a_row_are_counted(ground: Ground) -> None:
     assert counted == [0, 1, 2, 3, 0, 1]
 
 
+async def a_refusal_is_told_until_the_next_attempt(ground: Ground) -> None:
+    async with ground.worker() as engine:
+        await engine.submit(SPEC, run="one")
+        lease = await taken(engine)
+        assert not (await engine.get("one")).refused
+        await lease.refuse("nobody knows it")
+        assert (await engine.get("one")).refused == "nobody knows it"
+        await lease.release(suspended=True)
+        with refused(Fenced, "a refusal after the release"):
+            await lease.refuse("again")
+        status = await engine.get("one")
+        assert (status.state, status.refused) == ("queued", "nobody knows it")
+    async with ground.worker() as engine:
+        again = await taken(engine)
+        assert (again.run, again.crashes) == ("one", 0)
+        assert not (await engine.get("one")).refused
+
+
 async def leases_end_with_the_engine(ground: Ground) -> None:
     async with ground.worker() as engine:
         leases = aiter(engine.leases(lambda: 1))
@@ -174,5 +192,6 @@ CHECKS: tuple[Check, ...] = (
     an_ended_run_is_not_given_out,
     an_ended_run_that_was_not_released_has_ended,
     crashes_in_a_row_are_counted,
+    a_refusal_is_told_until_the_next_attempt,
     leases_end_with_the_engine,
 )
