@@ -313,7 +313,9 @@ async def test_a_disconnect_is_neither_yes_nor_no_and_the_deadline_stands() -> N
         assert len(run.approvals) == 2
         resolved = await until(engine, ApprovalResolved)
         assert isinstance(resolved, ApprovalResolved)
-        assert (resolved.how, resolved.approval) == ("timed_out", asked.approval)
+        # All that were asked for at once are over at once, in any order.
+        assert resolved.how == "timed_out"
+        assert resolved.approval in {one.approval for one in of(facts, ApprovalRequested)}
         run.cancel()
         await run.wait()
     assert ("close", "a") not in world.done
