@@ -10,6 +10,7 @@ RUN ["/opt/watchkeeper/bin/pip", "install", "--require-hashes", "-r", "lock/demo
 COPY pyproject.toml README.md LICENSE ./
 COPY supervisor supervisor
 COPY tools tools
+COPY benchmarks benchmarks
 RUN ["/opt/watchkeeper/bin/pip", "install", "--no-deps", "--no-build-isolation", "."]
 
 FROM python:3.13-slim
