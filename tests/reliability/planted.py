@@ -176,7 +176,7 @@ FAULTS = (
     Fault(
         "a leak: runs that have ended are kept",
         "watchkeeper.supervisor",
-        "        self.runs.pop(run.id, None)\n",
+        "        if self.runs.get(run.id) is run:\n            del self.runs[run.id]\n",
         "",
         ("reliability/test_leaks.py",),
     ),
