@@ -81,6 +81,7 @@ def operate(
         try:
             os.setsid()
             code = _child(module, tree, tests, said)
+            sys.stdout.flush()  # what comes next does not
         finally:
             os._exit(code)
     ends = time.monotonic() + seconds

@@ -80,10 +80,10 @@ class Sources:
 
     async def suspended(self, query: Query) -> int:
         """How many runs that the query means lie in the files of a service that is not up."""
-        from ..journal import SqliteEngine
-
         if self.resting is None:
             return 0
+        from ..journal import SqliteEngine
+
         try:
             async with SqliteEngine(self.resting.path) as engine:
                 return len(await listed(Source(SERVICE, engine, False), query, SCANNED))
