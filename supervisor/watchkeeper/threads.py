@@ -149,7 +149,7 @@ class Threads:
             job.ident = None
             # What the job was made of goes now: this thread may come round to its last line after the run has ended.
             del job.function, job.context
-            if not self._seams.post(lambda job=job: self._ended(job)):  # type: ignore[misc]
+            if not self._seams.post(lambda job=job: self._ended(job)):  # type: ignore[misc]  # a default in a lambda
                 return
             del job
 

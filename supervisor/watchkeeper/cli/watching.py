@@ -46,7 +46,7 @@ async def watch_list(sources: Sources, wanted: Selection, limit: int, *, json: b
                 sources.lost.clear()
                 runs = await wanted.of(sources, limit)
                 drawn = picture(runs, list(map(str, sources.lost.values())), time.time(), console.width, console.height)
-                await anyio.to_thread.run_sync(lambda drawn=drawn: live.update(drawn, refresh=True))  # type: ignore[misc]
+                await anyio.to_thread.run_sync(lambda drawn=drawn: live.update(drawn, refresh=True))  # type: ignore[misc]  # a default in a lambda
                 await anyio.sleep(EVERY)
     return COMPLETED
 

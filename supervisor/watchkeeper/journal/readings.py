@@ -102,7 +102,7 @@ class Readings:
         if connection is None:
             return []
         rows = connection.execute(
-            _STATUS + " WHERE run.root = (SELECT key FROM run WHERE id = ?) AND run.id <> ? ORDER BY run.key",  # noqa: S608
+            _STATUS + " WHERE run.root = (SELECT key FROM run WHERE id = ?) AND run.id <> ? ORDER BY run.key",  # noqa: S608  (constants only)
             (root, root),
         )
         return [_status(row) for row in rows]

@@ -50,7 +50,7 @@ async def prune(desk: WritingDesk[Book], control: WritingDesk[Control], line: fl
         pruned += closed
         await _sweep(desk)
     while forgotten := await desk.ask(lambda book: forget(book.connection, ROWS)):
-        await control.ask(lambda file, forgotten=forgotten: forget_submissions(file.connection, forgotten, ROWS))  # type: ignore[misc]
+        await control.ask(lambda file, forgotten=forgotten: forget_submissions(file.connection, forgotten, ROWS))  # type: ignore[misc]  # a default in a lambda
     await control.ask(lambda file: forget_submissions(file.connection, (), ROWS))
     while await desk.ask(lambda book: shrink(book.connection)):
         pass
@@ -62,7 +62,7 @@ async def _sweep(desk: WritingDesk[Book]) -> None:
         pass
     at: bytes | None = b""
     while at is not None:
-        at = await desk.ask(lambda book, at=at: sweep_values(book.connection, at))  # type: ignore[misc]
+        at = await desk.ask(lambda book, at=at: sweep_values(book.connection, at))  # type: ignore[misc]  # a default in a lambda
 
 
 def oldest(connection: sqlite3.Connection, line: float | None) -> list[int]:

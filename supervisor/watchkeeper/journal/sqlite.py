@@ -114,7 +114,7 @@ class SqliteEngine:
         self._hints.close()
         for lease in self.ready:
             run, attempt = lease.run, lease.attempt
-            lease.file.desk.tell(lambda book, run=run, attempt=attempt: book.release(run, attempt, True))  # type: ignore[misc]
+            lease.file.desk.tell(lambda book, run=run, attempt=attempt: book.release(run, attempt, True))  # type: ignore[misc]  # defaults in a lambda
         self.ready.clear()
         for file in self.files.values():
             await file.desk.close()

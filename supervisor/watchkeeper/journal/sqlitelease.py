@@ -45,7 +45,7 @@ class SqliteLease:
         after = 0
         whole = False
         while not whole:
-            found = await self._engine.reader.ask(lambda reader, after=after: reader.facts(run, after))  # type: ignore[misc]
+            found = await self._engine.reader.ask(lambda reader, after=after: reader.facts(run, after))  # type: ignore[misc]  # a default in a lambda
             for event in found.found:
                 if isinstance(event, Gap):
                     raise EngineError(f"facts {event.first} to {event.last} of run {run} were deleted")

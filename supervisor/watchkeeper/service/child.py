@@ -43,7 +43,7 @@ class Child:
         """It does not read what it is told."""
         with theirs:
             try:
-                self._process = subprocess.Popen(  # noqa: S603
+                self._process = subprocess.Popen(  # noqa: S603  (our own worker)
                     argv,
                     stdin=subprocess.DEVNULL,
                     env={

@@ -80,12 +80,12 @@ TheDesk = NamedDependency[Desk]
 
 def desk_of(request: Request[Any, Any, Any]) -> Desk:
     """As the gate has put it into the scope."""
-    return cast("dict[str, Any]", request.scope)["desk"]  # type: ignore[no-any-return]
+    return cast("dict[str, Any]", request.scope)["desk"]  # type: ignore[no-any-return]  # what our middleware has put there
 
 
 def asking(request: Request[Any, Any, Any]) -> Principal:
     """Who asks, as the gate has found."""
-    return cast("dict[str, Any]", request.scope)["principal"]  # type: ignore[no-any-return]
+    return cast("dict[str, Any]", request.scope)["principal"]  # type: ignore[no-any-return]  # what our middleware has put there
 
 
 def author(request: Request[Any, Any, Any], said: str = "") -> str:

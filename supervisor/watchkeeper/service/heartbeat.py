@@ -105,7 +105,7 @@ class Heartbeat:
             self.say(Beat())
             return
         for order in self._early:
-            seams.post(lambda order=order: self._obey(order))  # type: ignore[misc]
+            seams.post(lambda order=order: self._obey(order))  # type: ignore[misc]  # a default in a lambda
         self._early.clear()
         if self._asked is not None and self._answer is None:
             if now - max(self._asked, self._told) >= BLOCKED:

@@ -67,7 +67,7 @@ def door_of(bind: Bind, hosts: Iterable[str] = ()) -> Door:
     """Its door. ``hosts``: more names by which it may be called, with a port where that is not the default one."""
     if bind.path:
         return Door(local=True)
-    own = {bind.host, *(LOCAL if bind.host in (*LOCAL, "0.0.0.0", "::") else ())}  # noqa: S104
+    own = {bind.host, *(LOCAL if bind.host in (*LOCAL, "0.0.0.0", "::") else ())}  # noqa: S104  (compared, not bound)
     names = {str(Bind(host=host, port=bind.port)) for host in own}
     return Door(hosts=frozenset(name.lower() for name in (*names, *hosts)))
 

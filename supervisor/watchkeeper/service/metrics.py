@@ -32,7 +32,7 @@ def exposition(source: CollectorRegistry | Path) -> tuple[str, bytes]:
         raise ConfigurationError("prometheus-client is not installed: pip install 'watchkeeper[server]'") from error
     if isinstance(source, Path):
         registry = CollectorRegistry()
-        MultiProcessCollector(registry, path=str(source))  # type: ignore[no-untyped-call]
+        MultiProcessCollector(registry, path=str(source))  # type: ignore[no-untyped-call]  # the library has no types there
         source = registry
     return CONTENT_TYPE_LATEST, generate_latest(source)
 
@@ -48,4 +48,4 @@ def process_ended(folder: Path, pid: int) -> None:
     """A worker has died: what it had counted stays, what it was at work on does not."""
     from prometheus_client.multiprocess import mark_process_dead
 
-    mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
+    mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]  # the library has no types there

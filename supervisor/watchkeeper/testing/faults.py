@@ -38,7 +38,7 @@ class SeededFaults:
     """Lays faults over models, tools, seams and stores; ``chance`` is that of a fault at each use of one."""
 
     def __init__(self, seed: int, *, chance: float = 0.1) -> None:
-        self._random = random.Random(f"faults {seed}")  # noqa: S311
+        self._random = random.Random(f"faults {seed}")  # noqa: S311  (faults, no secrets)
         self._chance = chance
         self.counts: Counter[str] = Counter()
         """Faults by part and kind: ``model:server``, ``stream:cut``, ``tool:hangs``, …"""
