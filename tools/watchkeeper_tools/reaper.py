@@ -111,28 +111,26 @@ class Reaper:
                 continue
         return len(pids)
 
-    def _descendants(self) -> set[int]:
+    def _descendants(self) -> list[int]:
+        """Parents before their children: a shell whose child dies first reports that and not its own end."""
         if not os.path.isdir("/proc/self"):
             return self._group()
         children: dict[int, list[int]] = {}
         for name in os.listdir("/proc"):
             if name.isdecimal() and (parent := _parent(name)) is not None:
                 children.setdefault(parent, []).append(int(name))
-        found: set[int] = set()
-        stack = [os.getpid()]
-        while stack:
-            below = children.get(stack.pop(), [])
-            found.update(below)
-            stack.extend(below)
-        return found
+        found = [os.getpid()]
+        for pid in found:
+            found.extend(children.pop(pid, ()))
+        return found[1:]
 
-    def _group(self) -> set[int]:
+    def _group(self) -> list[int]:
         """Without /proc: the command's process group, named by a negative number."""
         try:
             os.kill(-(self._main or 0), 0)
         except OSError:
-            return set()
-        return {-(self._main or 0)}
+            return []
+        return [-(self._main or 0)]
 
 
 def _parent(pid: str) -> int | None:
