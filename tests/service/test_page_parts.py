@@ -160,6 +160,28 @@ def test_one_episode_of_a_detector_is_one_finding(tab: Tab) -> None:
     assert [(one["n"], one["earlier"], len(one["actions"])) for one in found] == [(9, 0, 0), (6, 1, 1)]
 
 
+def test_a_late_reply_never_takes_the_place_of_newer_news(tab: Tab) -> None:
+    state = {
+        "run": "r1", "root": "r1", "spec": {"agent": "a", "task": "t", "labels": {}}, "state": "running", "n": 5,
+        "submitted": 1.0, "spent": {}, "limits": {}, "approvals": 0, "findings": 0,
+    }  # fmt: skip
+    late = {name: value for name, value in state.items() if name not in ("state", "n")}  # Defaults are not sent.
+    held = asked(
+        tab,
+        "state.js",
+        """new Promise((later) => {
+            it.take(given[0]);
+            it.take(given[1]);  // The same batch: the page draws what came in a fifth of a second at once.
+            setTimeout(() => {
+                it.take(given[1]);
+                setTimeout(() => later([it.app.get().runs.get("r1").state, it.app.get().runs.get("r1").n]), 400);
+            }, 400);
+        })""",
+        [state, late],
+    )
+    assert held == ["running", 5]
+
+
 def test_a_refusal_of_what_was_asked_before_the_sign_in_ends_no_session(tab: Tab) -> None:
     ends = asked(
         tab,

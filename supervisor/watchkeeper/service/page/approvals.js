@@ -16,16 +16,15 @@ const SCOPES = [
 
 export function Approvals() {
   const approvals = app.use((whole) => whole.approvals);
-  const [at, setAt] = useState(0);
   useEffect(() => {
     askApprovals();
   }, []);
   const go = (by) => {
-    const next = along(approvals.length, at, by);
-    setAt(next);
-    document.querySelectorAll(".approval")[next]?.focus();
+    const cards = [...document.querySelectorAll(".approval")];
+    const at = cards.indexOf(document.activeElement?.closest(".approval"));
+    cards[at < 0 ? 0 : along(cards.length, at, by)]?.focus();
   };
-  useKeys({ j: () => go(document.activeElement?.closest(".approval") ? 1 : 0), k: () => go(-1), Escape: () => (location.hash = "#/") });
+  useKeys({ j: () => go(1), k: () => go(-1), Escape: () => (location.hash = "#/") });
   return html`<section class="page" aria-label="Approvals">
     <h1>Approvals</h1>
     <p class="soft">${approvals.length ? `${plural(approvals.length, "call waits", "calls wait")} for a yes or a no. Silence is a no.` : ""}</p>

@@ -24,11 +24,13 @@ export function List() {
   const counts = useMemo(() => counted(all.values()), [version]);
   const mine = useMay("run");
   const field = useRef(null);
-  const at = rows.findIndex((run) => run.run === look.at);
   const body = useRef(null);
 
+  // Keys may come faster than the list is drawn: where it stands is asked of the store.
+  const place = () => rows.findIndex((run) => run.run === looked.get().at);
   const go = (by) => {
     if (!rows.length) return false;
+    const at = place();
     const next = at < 0 ? 0 : along(rows.length, at, by);
     looked.set({ at: rows[next].run });
     body.current?.show(next);
@@ -40,8 +42,14 @@ export function List() {
     k: () => go(-1),
     ArrowDown: () => go(1),
     ArrowUp: () => go(-1),
-    Enter: () => at >= 0 && (location.hash = `#/runs/${encodeURIComponent(rows[at].run)}`),
-    c: () => at >= 0 && isLive(rows[at]) && openDialog({ name: "cancel", run: rows[at].run }),
+    Enter: () => {
+      const run = rows[place()];
+      if (run) location.hash = `#/runs/${encodeURIComponent(run.run)}`;
+    },
+    c: () => {
+      const run = rows[place()];
+      if (run && isLive(run)) openDialog({ name: "cancel", run: run.run });
+    },
     Escape: () => (look.query ? looked.set({ query: "" }) : false),
   });
 
@@ -120,8 +128,7 @@ function Rows({ rows, at, more, handle }) {
       else if ((n + 1) * tall > scrollTop + clientHeight) box.current.scrollTop = (n + 1) * tall - clientHeight;
     },
   };
-  const scrolled = () => {
-    const { scrollTop } = box.current;
+  const scrolled = ({ currentTarget: { scrollTop } }) => {
     looked.get().top = scrollTop;
     if (Math.floor(scrollTop / tall) !== Math.floor(view.top / tall)) setView((before) => ({ ...before, top: scrollTop }));
   };

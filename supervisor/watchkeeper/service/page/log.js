@@ -33,11 +33,11 @@ export function Log({ events, first, live, picked, pick }) {
     return found;
   }, [upTo, details, query, events]);
   useEffect(() => {
-    if (follows && held == null) box.current.scrollTop = box.current.scrollHeight;
+    if (follows && held == null && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [rows.length, follows, held]);
   const at = rows.findIndex((event) => event.n === picked.n);
   useEffect(() => {
-    if (at < 0 || picked.from === "log") return;
+    if (at < 0 || picked.from === "log" || !box.current) return;
     setFollows(false);
     box.current.scrollTop = Math.max(0, at * TALL - view.height / 2);
   }, [picked]);
@@ -53,8 +53,8 @@ export function Log({ events, first, live, picked, pick }) {
     return true;
   };
   useKeys({ p: hold, j: () => go(1), k: () => go(-1), ArrowDown: () => go(1), ArrowUp: () => go(-1) });
-  const scrolled = () => {
-    const { scrollTop, clientHeight, scrollHeight } = box.current;
+  // Of the event's own box: a scroll may be told of when the log is gone from the page.
+  const scrolled = ({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
     setView((before) => (Math.abs(before.top - scrollTop) < TALL / 2 ? before : { ...before, top: scrollTop }));
     setFollows(scrollHeight - scrollTop - clientHeight < TALL);
   };

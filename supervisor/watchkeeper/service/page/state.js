@@ -28,8 +28,13 @@ export const useRun = (id) => app.use((whole) => whole.runs.get(id));
 let waiting = new Map();
 let due = 0;
 
+// A reply to a question may be older than what the stream has said.
+const stale = (run, before) => before && (before.n > run.n || (before.state === "ended" && run.state !== "ended"));
+
 export function take(status) {
-  waiting.set(status.run, status);
+  const run = normal(status);
+  if (stale(run, waiting.get(run.run))) return;
+  waiting.set(run.run, run);
   due ||= setTimeout(settle, 200);
 }
 
@@ -38,11 +43,9 @@ function settle() {
   due = 0;
   const { runs, version } = app.get();
   let open = false;
-  for (const status of waiting.values()) {
-    const run = normal(status);
+  for (const run of waiting.values()) {
     const before = runs.get(run.run);
-    // A reply to a question may be older than what the stream has said.
-    if (before && (before.n > run.n || (before.state === "ended" && run.state !== "ended"))) continue;
+    if (stale(run, before)) continue;
     if ((before?.approvals ?? 0) !== run.approvals) open = true;
     runs.set(run.run, run);
     stripSeen(run, before);

@@ -26,10 +26,12 @@ export function useWatch(id) {
         if (!gone) again((n) => n + 1);
       }, EVERY);
     };
-    // The timeline is folded by the service: at most once a second, and less often the longer that takes.
+    // The timeline is folded by the service: at most once a second, and less often the longer that takes. What could
+    // not be had is asked for again: there may be no news that would ask for it.
+    let lost = false;
     const look = () => {
       if (asked || gone) return;
-      const pause = w.timeline ? Math.max(1000, (w.took || 0) * 10) : 0;
+      const pause = w.timeline || lost ? Math.max(1000, (w.took || 0) * 10) : 0;
       asked = setTimeout(async () => {
         asked = 0;
         if (asking) {
@@ -40,11 +42,14 @@ export function useWatch(id) {
         const began = performance.now();
         try {
           w.timeline = { ...(await ask(`${of(id)}/timeline`)), at: Date.now() };
+          lost = false;
         } catch (problem) {
           w.wrong ||= problem.message;
+          lost = problem.status === 0 || problem.status >= 500;
         }
         w.took = performance.now() - began;
         asking = false;
+        if (lost) look();
         show();
       }, pause);
     };
