@@ -14,12 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 OPTIONS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-quic", "--disable-extensions", "--mute-audio",
     "--remote-debugging-pipe", "--window-size=1400,900", "about:blank",
 )  # fmt: skip
-LIMIT = 30.0
+LIMIT = 60.0
 KEYS = {"Escape": 27, "Enter": 13}
 
 
@@ -101,7 +103,8 @@ class Tab:
         """The value of an expression in the page; a promise is awaited."""
         found = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True,
                           allowUnsafeEvalBlockedByCSP=False)  # fmt: skip
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        if wrong := found.get("exceptionDetails"):
+            pytest.fail(wrong.get("exception", {}).get("description") or wrong["text"])
         return found["result"].get("value")
 
     def wait(self, condition: str) -> Any:

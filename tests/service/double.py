@@ -268,10 +268,14 @@ class Handler(BaseHTTPRequestHandler):
                 self.problem(404, "Not Found", "There is no such run.")
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64  # of 5, a browser's sixth connection at once would be tried again after a second or more
+
+
 def serve(service: Service, port: int = 0) -> ThreadingHTTPServer:
     """The double on localhost; ``server_port`` says where. Close it with ``shutdown`` and ``server_close``."""
-    server = ThreadingHTTPServer(("127.0.0.1", port), type("Bound", (Handler,), {"service": service}))
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", port), type("Bound", (Handler,), {"service": service}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 
