@@ -285,6 +285,11 @@ class Log:
     def _within(self, after: int) -> int:
         return min(max(after, 0), self.n)
 
+    def has_passed(self, name: str, n: int) -> bool:
+        """The reader is done with fact ``n``, or there is no such reader."""
+        reader = self._readers.get(name)
+        return reader is None or reader.passed >= n
+
     async def passed(self, name: str, n: int) -> None:
         """Wait until the reader is done with fact ``n``: the one barrier. At once if there is no such reader."""
         while True:

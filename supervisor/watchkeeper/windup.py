@@ -78,19 +78,11 @@ async def wind_up(run: Run) -> None:
 async def _made_durable(run: Run) -> None:
     """Nobody hears of an outcome before it is durable; of one that cannot be made so, in bounded time, all the same."""
     with anyio.move_on_after(DURABLE) as scope:
-        async with anyio.create_task_group() as waiting:
-            waiting.start_soon(_fenced, run, waiting.cancel_scope)
-            await run.log.passed(JOURNAL, run.cut_at or run.log.n)
-            waiting.cancel_scope.cancel()
+        # What another attempt has taken over becomes durable no more.
+        while run.cut != "fenced" and not run.log.has_passed(JOURNAL, run.cut_at or run.log.n):
+            await run.changed()
     if scope.cancelled_caught:
         reports.report("end_not_durable", run=run.id)
-
-
-async def _fenced(run: Run, waiting: anyio.CancelScope) -> None:
-    """What another attempt has taken over becomes durable no more."""
-    while run.cut != "fenced":
-        await run.changed()
-    waiting.cancel()
 
 
 def _tree(run: Run) -> list[Run]:

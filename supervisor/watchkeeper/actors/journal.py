@@ -41,6 +41,8 @@ class Journal:
             if kept and not await self._write(kept):
                 return
             reader.done(kept[-1].n if kept else reader.passed)
+            if self._run.log.closed:
+                self._run.notify()  # its end waits for this
             if len(kept) < len(facts):
                 return
 

@@ -170,6 +170,8 @@ class Commands:
         self._bell = engine.commanded.of(lease.run)
         self._found: deque[AnyCommand] = deque()
         self._given: set[str] = set()
+        self._next: anyio.Event | None = None
+        """What is set when there is more than was found."""
 
     def __aiter__(self) -> Commands:
         return self
@@ -182,6 +184,10 @@ class Commands:
                 if command.id not in self._given:
                     self._given.add(command.id)
                     return command
+            if self._next is not None:
+                there_is_more, self._next = self._next, None
+                await there_is_more.wait()
+                continue
             heard = self._bell.heard()
             try:
                 self._found.extend(await self._engine.reader.ask(lambda reader: reader.commands(root)))
@@ -189,8 +195,7 @@ class Commands:
                 if self._lease.lost:
                     break
                 raise
-            if all(command.id in self._given for command in self._found):
-                await heard.wait()
+            self._next = heard
         raise StopAsyncIteration
 
 
