@@ -45,6 +45,7 @@ def serve(
     from ..errors import ConfigurationError
     from ..observe.configured import lines_of
     from ..service.assignment import Given
+    from ..service.garbage import collect_seldom
     from ..service.places import Folder, Places
     from ..service.serving import ControlProcess
 
@@ -64,6 +65,7 @@ def serve(
         configuration = given.load()
         state = configuration.service.state
         folder = Folder(Path(state) / "service") if state else Places.of().service
+        collect_seldom()
         with lines_of(configuration.log):
             code: int = anyio.run(ControlProcess(given, configuration, folder).run)
     except ConfigurationProblems as error:

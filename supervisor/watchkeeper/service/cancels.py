@@ -167,14 +167,14 @@ async def stop_all(
 ) -> StoppedAll:
     """Cancel every run there is at this moment, queued ones too; with ``dry_run`` only say which these are."""
     body = data or StopBody()
-    found = await _roots(desk, Query(states=LIVE))
+    found = {status.run: status for status in await _roots(desk, Query(states=LIVE))}
     if not body.dry_run:
-        await _cancel(desk, (status.run for status in found), body.reason, body.mode, author(request))
+        await _cancel(desk, found, body.reason, body.mode, author(request))
         if body.wait:
             with desk.streams.until_closing(body.wait):
-                await _all_ended(desk, {status.run for status in found})
-        found = await _looked_at(desk, found)
-    return StoppedAll(tuple(_stopped(status) for status in found), body.dry_run)
+                await _all_ended(desk, found)
+        await _look_at(desk, found, [run for run, status in found.items() if status.state != "ended"])
+    return StoppedAll(tuple(_stopped(status) for status in found.values()), body.dry_run)
 
 
 def _stopped(status: RunStatus) -> Stopped:
@@ -216,16 +216,19 @@ async def _cancel(desk: Desk, runs: Iterable[str], reason: str, mode: Mode, by: 
             group.start_soon(one, run)
 
 
-async def _all_ended(desk: Desk, runs: set[str]) -> None:
-    while runs:
+async def _all_ended(desk: Desk, found: dict[str, RunStatus]) -> None:
+    """Wait for it; what has ended is looked at while others still end."""
+    left = set(found)
+    while left:
         began = anyio.current_time()
         live = {status.run for status in await _roots(desk, Query(states=LIVE))}
-        runs = runs & live
-        await anyio.sleep(max(LOOK, 2 * (anyio.current_time() - began)) if runs else 0)
+        await _look_at(desk, found, left - live)
+        left &= live
+        await anyio.sleep(max(LOOK, 2 * (anyio.current_time() - began)) if left else 0)
 
 
-async def _looked_at(desk: Desk, runs: list[RunStatus]) -> list[RunStatus]:
-    found = {status.run: status for status in runs}
+async def _look_at(desk: Desk, found: dict[str, RunStatus], runs: Iterable[str]) -> None:
+    """How they stand now, into ``found``."""
     places = anyio.Semaphore(SIDE_BY_SIDE)
 
     async def one(run: str) -> None:
@@ -236,9 +239,8 @@ async def _looked_at(desk: Desk, runs: list[RunStatus]) -> list[RunStatus]:
                 return  # it stays as it was last seen
 
     async with anyio.create_task_group() as group:
-        for status in runs:
-            group.start_soon(one, status.run)
-    return list(found.values())
+        for run in runs:
+            group.start_soon(one, run)
 
 
 ROUTES = (cancel, cancel_many, stop_all)

@@ -17,6 +17,7 @@ from ..errors import WatchkeeperError
 from ..reports import report
 from ..seams import Seams
 from .child import LINE, SHOW, STACKS
+from .garbage import collect_seldom
 from .heartbeat import Heartbeat
 from .leftovers import die_with_parent
 from .wire import AnyOrder, Bye, Drain, Reload, Stop
@@ -78,6 +79,8 @@ def work(body: Body, *, backend: Literal["asyncio", "trio"], drain: float) -> in
     heartbeat = Heartbeat(socket.socket(fileno=int(os.environ.pop(LINE))))
     os.set_inheritable(heartbeat.fileno(), False)
     heartbeat.start()
+
+    collect_seldom()
 
     async def main() -> None:
         seams = Seams()
