@@ -7,7 +7,7 @@ import pytest
 from support import facts, of, perform, scripted, supervised
 from watchkeeper import Agent, Budget, Limits, Price, tool
 from watchkeeper.messages import CallEnded, Held, ModelRequested, Overrun, Settled, Usage
-from watchkeeper.testing import ScriptedModel, call, say
+from watchkeeper.testing import ScriptedModel, call, fail, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -149,6 +149,20 @@ async def test_unknown_usage_is_charged_at_the_hold_and_marked() -> None:
     (held,), (settled,) = of(events, Held), of(events, Settled)
     assert settled.amounts == held.amounts
     assert (settled.estimated, settled.unknown, outcome.usage.estimated) == (True, (), True)
+
+
+@pytest.mark.parametrize("sent", [True, False])
+async def test_what_was_never_sent_costs_nothing(sent: bool) -> None:
+    """A server that is down must not use up the budget of a run, at 5 per attempt here."""
+    lost = fail("connection", "nobody listens", sent=sent)
+    steps = [lost, lost, say("done", usage=Usage(100, 20))]
+    outcome, events = await perform(Agent(scripted(*steps)), prices=PRICES)
+    held, settled = of(events, Held), of(events, Settled)
+    assert [one.held for one in settled] == [one.held for one in held]
+    assert [one.amounts for one in settled[:2]] == [one.amounts if sent else {} for one in held[:2]]
+    assert (outcome.answer, outcome.unknown) == ("done", {})
+    assert (outcome.spent["money"] == pytest.approx(0.3)) is not sent
+    assert (outcome.usage == Usage(100, 20)) is not sent
 
 
 async def test_what_a_sub_agent_cost_is_in_what_its_parent_cost() -> None:

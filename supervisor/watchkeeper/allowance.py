@@ -71,8 +71,11 @@ class Allowance:
         self._budget.release(hold)
         return True
 
-    def settle(self, hold: Hold, usage: Usage | None) -> Charge:
-        """Charge a request: at what was used, or at its hold where nobody says what was, or says what cannot be."""
+    def settle(self, hold: Hold, usage: Usage | None, *, sent: bool = True) -> Charge:
+        """Charge a request: at what was used, or at its hold where nobody says what was, or says what cannot be. One
+        that was never ``sent`` costs nothing."""
+        if not sent:
+            return Charge(Usage(), {}, self._budget.settle(hold, {}), ())
         if usage is None or not _is_possible(usage):
             usage = Usage(int(hold.amounts["input_tokens"]), int(hold.amounts["output_tokens"]), estimated=True)
             amounts = hold.amounts

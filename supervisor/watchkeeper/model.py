@@ -115,7 +115,8 @@ RETRYABLE: frozenset[str] = frozenset({"rate_limited", "overloaded", "server", "
 
 class ModelError(WatchkeeperError):
     """Raised by a model for an attempt that failed; ``kind`` says whether another one makes sense. ``window``: tokens
-    that the model takes, where the error says so."""
+    that the model takes, where the error says so. ``sent``: false if it is certain that nothing of the request has
+    reached the provider, as without a connection; such an attempt is charged nothing."""
 
     def __init__(
         self,
@@ -125,12 +126,14 @@ class ModelError(WatchkeeperError):
         retry_after: float | None = None,
         status: int | None = None,
         window: int | None = None,
+        sent: bool = True,
     ) -> None:
         super().__init__(message)
         self.kind: ErrorKind = kind
         self.retry_after = retry_after
         self.status = status
         self.window = window
+        self.sent = sent
 
     @property
     def retryable(self) -> bool:

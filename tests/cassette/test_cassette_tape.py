@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watchkeeper.cassette.chunks import error_as_data, error_in
 from watchkeeper.cassette.entries import Drawn, Take
 from watchkeeper.cassette.tape import Tape, parse, read
 from watchkeeper.errors import CassetteError, ConfigurationError
+from watchkeeper.model import ModelError
+from watchkeeper.redaction import Redaction
 
 HEAD = b'{"type":"cassette","holds":"run","by":"x"}\n'
 
@@ -147,3 +150,11 @@ def test_a_full_disk_ends_the_recording_and_nothing_else() -> None:
     assert tape.failed is not None
     assert "No space" in str(tape.failed)
     tape.close()
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_an_error_of_a_model_stays_what_it_was(sent: bool) -> None:
+    error = ModelError("rate_limited", "later", retry_after=3.0, status=429, sent=sent)
+    again = error_in(error_as_data(error, Redaction()))
+    assert isinstance(again, ModelError)
+    assert (str(again), vars(again)) == (str(error), vars(error))

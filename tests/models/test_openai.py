@@ -297,7 +297,7 @@ class TestFailures:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))  # bound, not listening: refused
             error = await error_of(OpenAIModel("m", base_url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1"))
-        assert (error.kind, error.retryable) == ("connection", True)
+        assert (error.kind, error.retryable, error.sent) == ("connection", True, False)
         assert "ConnectError" in str(error)
 
     async def test_no_tls_where_tls_was_expected(self) -> None:

@@ -559,7 +559,7 @@ class AgentActor:
                 )
             except ModelError as error:
                 self._provider.failed(clock(), error.kind, error.retry_after, ticket=ticket)
-                self._charge(hold, None)
+                self._charge(hold, None, sent=error.sent)
                 return None
             except BaseException:
                 self._provider.released(clock(), ticket=ticket)
@@ -618,8 +618,8 @@ class AgentActor:
         return int(characters * self._density * MARGIN) + PER_MESSAGE * messages + 16
 
     async def _ask(self, tools_off: bool) -> Reply | End | None:
-        """Ask with retries. Each attempt has a hold of its own; a failed one is charged at it. None: the step of a plan
-        has not enough left for it."""
+        """Ask with retries. Each attempt has a hold of its own; a failed one that was sent is charged at it. None: the
+        step of a plan has not enough left for it."""
         agent, log = self._agent, self._log
         deadline = self._run.deadline()
 
@@ -663,7 +663,7 @@ class AgentActor:
             except ModelError as error:
                 now = self._run.seams.clock()
                 self._provider.failed(now, error.kind, error.retry_after, ticket=ticket)
-                self._charge(hold, None)
+                self._charge(hold, None, sent=error.sent)
                 if error.retryable:
                     raise Again(error, error.retry_after) from error
                 raise GivingUp(error) from error
@@ -746,12 +746,12 @@ class AgentActor:
         """The steps of its plan and what came of them, for the outcome."""
         return () if self._pilot is None else self._pilot.course.outcome()
 
-    def _charge(self, hold: Hold, usage: Usage | None) -> dict[str, float]:
+    def _charge(self, hold: Hold, usage: Usage | None, *, sent: bool = True) -> dict[str, float]:
         """Settle a hold, once: a late reply costs no more. Returns what it took beyond a limit."""
         if not hold.open:
             return {}
         self._open_hold = None
-        used, amounts, over, unknown = self._drawing.settle(hold, usage)
+        used, amounts, over, unknown = self._drawing.settle(hold, usage, sent=sent)
         self._log.append_clean(Settled, amounts=amounts, held=hold.id, estimated=used.estimated, unknown=unknown)
         seen = self.usage
         self.usage = Usage(

@@ -110,6 +110,8 @@ def error_as_data(error: BaseException, redaction: Redaction) -> dict[str, Any]:
     found: dict[str, Any] = {"type": type(error).__name__, "message": redaction.within(str(error), 2000)}
     if isinstance(error, ModelError):
         found |= {"kind": error.kind, "retry_after": error.retry_after, "status": error.status}
+        if not error.sent:
+            found["sent"] = False
     return found
 
 
@@ -117,7 +119,8 @@ def error_in(data: dict[str, Any]) -> Exception:
     """The error again: what a model may raise stays what it was, all else has at least the same name and text."""
     message = str(data.get("message", ""))
     if "kind" in data:
-        return ModelError(data["kind"], message, retry_after=data.get("retry_after"), status=data.get("status"))
+        after, status, sent = data.get("retry_after"), data.get("status"), data.get("sent") is not False
+        return ModelError(data["kind"], message, retry_after=after, status=status, sent=sent)
     return named_error(str(data.get("type", "Exception")), message)
 
 

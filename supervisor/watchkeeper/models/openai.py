@@ -195,7 +195,8 @@ class OpenAIModel:
         if (missed := _missed(error)) is not None:
             return ModelError("unknown", str(missed))
         if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException | TimeoutError):
-            return ModelError("timeout", f"{self.provider} did not answer in time: {_leaf(error)}")
+            told = f"{self.provider} did not answer in time: {_leaf(error)}"
+            return ModelError("timeout", told, sent=not _was_without_connection(error))
         if isinstance(error, openai.APIStatusError):
             return failure.answered(
                 error.status_code,
@@ -206,7 +207,8 @@ class OpenAIModel:
                 secret=self._api_key,
             )
         if isinstance(error, openai.APIConnectionError | httpx2.HTTPError | OSError | anyio.BrokenResourceError):
-            return ModelError("connection", f"the connection to {self.provider} failed: {_leaf(error)}")
+            told = f"the connection to {self.provider} failed: {_leaf(error)}"
+            return ModelError("connection", told, sent=not _was_without_connection(error))
         if isinstance(error, openai.APIError):
             return failure.reported(error.body or error.message, who=self.provider, secret=self._api_key)
         if isinstance(error, ValueError):  # also UnicodeDecodeError and JSONDecodeError
@@ -337,6 +339,17 @@ def _missed(error: BaseException | None) -> CassetteError | None:
             return error
         error = error.__cause__
     return None
+
+
+def _was_without_connection(error: BaseException) -> bool:
+    """There was none over which a request could have been sent."""
+    import httpx2
+
+    while not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
+        if error.__cause__ is None:
+            return False
+        error = error.__cause__
+    return True
 
 
 def _leaf(error: BaseException) -> str:

@@ -119,7 +119,7 @@ class Adviser:
                 text, usage = await self._stream(messages, int(hold.amounts["output_tokens"]))
             except ModelError as error:
                 provider.failed(clock(), error.kind, error.retry_after, ticket=ticket)
-                self._charge(hold, None)
+                self._charge(hold, None, sent=error.sent)
                 raise (Again(error, error.retry_after) if error.retryable else GivingUp(error)) from error
             except BaseException:
                 provider.released(clock(), ticket=ticket)
@@ -180,12 +180,12 @@ class Adviser:
         self._log.append(Held, amounts=hold.amounts, held=hold.id)
         return hold
 
-    def _charge(self, hold: Hold, usage: Usage | None) -> bool:
+    def _charge(self, hold: Hold, usage: Usage | None, *, sent: bool = True) -> bool:
         """Settle a hold, once. True if the run's own budget is overrun by it; its own may be, and is then used up."""
         if not hold.open:
             return False
         self._open_hold = None
-        used, amounts, over, unknown = self._allowance.settle(hold, usage)
+        used, amounts, over, unknown = self._allowance.settle(hold, usage, sent=sent)
         self._log.append(Settled, amounts=amounts, held=hold.id, estimated=used.estimated, unknown=unknown)
         for dimension, excess in over.items():
             left = self._run.budget.left(dimension)
