@@ -237,6 +237,8 @@ class Foreman:
                 case "kill":
                     if vitals.ending and self._told is not None:
                         self.unstopped.append(post.name)
+                    if vitals.state == "silent":  # what holds it may be a thread other than the loop's
+                        post.stack = await child.native_stack(whole=True) or post.stack
                     self._tell("worker_killed", worker=post.name, why=vitals.why, stack=post.stack)
                     child.kill()
                     await anyio.sleep_forever()

@@ -74,12 +74,11 @@ def work(body: Body, *, backend: Literal["asyncio", "trio"], drain: float) -> in
     The process ends with its foreman: by the kernel, and by the end of the line if the kernel does not know how.
     """
     die_with_parent(os.getppid())
-    faulthandler.register(SHOW, file=int(os.environ.pop(STACKS)), all_threads=True)
+    faulthandler.register(SHOW, file=int(os.environ.pop(STACKS)), all_threads=False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the foreman's business
     heartbeat = Heartbeat(socket.socket(fileno=int(os.environ.pop(LINE))))
     os.set_inheritable(heartbeat.fileno(), False)
     heartbeat.start()
-
     collect_seldom()
 
     async def main() -> None:
@@ -90,6 +89,8 @@ def work(body: Body, *, backend: Literal["asyncio", "trio"], drain: float) -> in
             await tasks.start(duty.signals)
             await body(duty, seams)
             tasks.cancel_scope.cancel()
+        for number in (signal.SIGTERM, signal.SIGUSR1):  # nobody listens any more, and it ends as it should
+            signal.signal(number, signal.SIG_IGN)
 
     code = 0
     try:
