@@ -84,6 +84,17 @@ def test_a_silent_one_is_named_and_killed() -> None:
     assert vitals.act(SILENT + GRACE) == "kill"
 
 
+def test_who_has_not_looked_says_of_nobody_that_he_was_silent() -> None:
+    vitals = running()
+    vitals.away(9.0, 10.0)
+    assert vitals.act(10.0) is None
+    assert vitals.act(9.0 + SILENT) == "name"
+    vitals = running()
+    vitals.hear(Beat(lag=0.0), 5.0)
+    vitals.away(9.0, 6.0)
+    assert (vitals.act(6.0 + SILENT - 0.01), vitals.act(6.0 + SILENT)) == (None, "name")
+
+
 def test_calls_that_will_not_end_have_it_recycled_once() -> None:
     vitals = running()
     vitals.hear(Beat(lag=0.0, stuck=("slow",)), 1.0)

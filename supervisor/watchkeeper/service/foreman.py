@@ -243,7 +243,11 @@ class Foreman:
                     child.kill()
                     await anyio.sleep_forever()
                 case None:
+                    before = anyio.current_time()
                     await anyio.sleep(TICK)
+                    late = (now := anyio.current_time()) - before - TICK
+                    if late > TICK:
+                        vitals.away(late, now)
 
     async def _ask_stack(self, post: Post, child: Child) -> str:
         post.shown = anyio.Event()

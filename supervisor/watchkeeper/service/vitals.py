@@ -62,6 +62,10 @@ class Vitals:
             case _:
                 pass
 
+    def away(self, seconds: float, now: float) -> None:
+        """The foreman itself has not looked for so long, and what was said meanwhile is still to be read."""
+        self._heard = min(self._heard + seconds, now)
+
     def told(self, seconds: float, now: float) -> None:
         """It has been told to end, and may take so long for its runs, and its grace for itself."""
         by = now + seconds + self.grace
