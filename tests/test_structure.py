@@ -26,7 +26,7 @@ TOOLS = ROOT / "tools" / "watchkeeper_tools"
 LAYERS = tuple(
     frozenset(names.split())
     for names in (
-        "messages errors seams",
+        "messages errors lazily seams",
         "admission agent allowance answers approvals arguments asking budget compacting context continuing"
         " current decisions detect engine escapes examiner failures"
         " fingerprint finishing fitting goal guards history host jsontext"

@@ -5,7 +5,9 @@ The public names, listed once. They are loaded when first used, so that ``import
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .lazily import loading
 
 __version__ = "0.1.0"
 
@@ -132,16 +134,7 @@ if TYPE_CHECKING:
     from .tools import tool as tool
     from .tools import writes as writes
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f".{home}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = loading(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazily import loading
 
 _HOMES = {
     "Fault": "fault",
@@ -35,13 +37,4 @@ if TYPE_CHECKING:
     from .transport import playing_client as playing_client
     from .transport import recording_client as recording_client
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f".{home}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = loading(__name__, _HOMES)

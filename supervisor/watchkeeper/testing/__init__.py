@@ -3,7 +3,9 @@ faults by seed, and the invariants that every run must hold."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazily import loading
 
 BACKENDS = ("asyncio", "trio")
 
@@ -76,13 +78,4 @@ if TYPE_CHECKING:
     from .virtual import VirtualSeams as VirtualSeams
     from .virtual import backend as backend
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f".{home}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = loading(__name__, _HOMES)
