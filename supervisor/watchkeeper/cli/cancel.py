@@ -14,7 +14,6 @@ from ..engine import EngineError
 from ..messages import Gap, Mode
 from ..service.proof import Proof
 from .columns import print_rows
-from .counting import Counted
 from .exits import COMPLETED, FAILED, TIMED_OUT, CommandError, complain
 from .finding import Sources, code_of, through
 from .following import closing
@@ -22,6 +21,7 @@ from .ids import shortened
 from .listed import Listed
 from .objects import print_object, print_objects
 from .printable import count, identifier, one_line
+from .progress import Counted
 from .prompting import may
 from .proof import Cancelled, told
 from .ps import Selection

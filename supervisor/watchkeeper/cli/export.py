@@ -13,12 +13,12 @@ import anyio.to_thread
 from cyclopts import Parameter
 
 from ..messages import Event, Gap, RunEnded, encode_event
-from .counting import Counted
 from .exits import COMPLETED, FAILED, CommandError, complain
 from .finding import Sources, through
 from .following import up_to
 from .listed import Listed
 from .printable import count, identifier
+from .progress import Counted
 from .show import Tree
 
 Format = Literal["jsonl", "html", "perfetto", "otlp"]
