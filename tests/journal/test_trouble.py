@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from watchkeeper.engine import Ended, EngineError, Lease, Query, RunSpec, Steer
-from watchkeeper.journal import MemoryEngine, SqliteEngine, database
+from watchkeeper.journal import MemoryEngine, SqliteEngine, database, lock
 from watchkeeper.journal.control import connect_control
 from watchkeeper.journal.lock import is_held
 from watchkeeper.testing.conformance.ground import SPEC, Facts, drained, taken
@@ -157,7 +157,8 @@ async def test_a_file_that_is_deleted_under_us_takes_nothing_more(tmp_path: Path
             await engine.limits.define("team", {"calls": 1})
 
 
-async def test_without_its_lock_a_lease_is_lost(tmp_path: Path) -> None:
+async def test_without_its_lock_a_lease_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "MOMENT", 0.0)
     async with SqliteEngine(tmp_path, worker="main") as engine:
         lease, facts = await begun(engine)
         file_of(tmp_path).with_suffix(".lock").unlink()

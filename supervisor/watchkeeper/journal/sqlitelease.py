@@ -38,7 +38,7 @@ class SqliteLease:
 
     @property
     def lost(self) -> bool:
-        return self._over or not self.file.lock.stands()
+        return self._over or not self.file.lock.stood()
 
     async def facts(self, run: str | None = None) -> AsyncIterator[Event]:
         run = run or self.run
