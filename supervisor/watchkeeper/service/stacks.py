@@ -6,6 +6,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from itertools import chain
 from types import CodeType, FrameType
 from typing import Any
 
@@ -19,8 +20,15 @@ Tasks = Callable[[], Iterator[tuple[str, Any]]]
 
 
 def text(first: int | None = None, tasks: Tasks | None = None) -> str:
-    """All threads, ``first`` (the loop's, as a rule) before the others, then the tasks."""
-    parts = [*_threads(first), *(_tasks(tasks) if tasks is not None else ())]
+    """All threads, ``first`` (the loop's, as a rule) before the others, then the tasks: no more of them are looked at
+    than are told, for a worker may have ten thousand, and who asks is about to call it silent."""
+    parts: list[str] = []
+    size = 0
+    for part in chain(_threads(first), _tasks(tasks) if tasks is not None else ()):
+        parts.append(part)
+        size += len(part) + 2
+        if size > LONGEST:
+            break
     whole = "\n\n".join(parts)
     return whole if len(whole) <= LONGEST else f"{whole[:LONGEST]}\n[… and more]"
 
