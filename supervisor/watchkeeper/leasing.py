@@ -27,6 +27,8 @@ Maker = Agent | Callable[[RunSpec], Agent]
 
 AGAIN = 1.0
 """Seconds after which an engine that gives no leases is asked again."""
+AT_ONCE = 16
+"""Runs that are recovered side by side: the facts of all that a dead worker had, read at once, would hold the loop."""
 WHY = 2_000
 """Characters of why a run is refused that its status says."""
 GIVING_BACK = 10.0
@@ -62,6 +64,7 @@ class Worker:
         self.refused: dict[str, str] = {}
         """Runs that cannot be executed here, and why."""
         self._refusing: set[anyio.CancelScope] = set()
+        self._places = anyio.Semaphore(AT_ONCE)
         self.draining = False
 
     def offer(self, agents: Mapping[str, Maker]) -> None:
@@ -171,7 +174,8 @@ class Worker:
 
     async def _lead(self, lease: Lease) -> None:
         try:
-            run = await self._made(lease, [event async for event in lease.facts()])
+            async with self._places:
+                run = await self._made(lease, [event async for event in lease.facts()])
         except EngineError as error:
             reports.report("lease_failed", run=lease.run, cause=str(error))
             await anyio.sleep(AGAIN)
