@@ -245,7 +245,17 @@ def with_another_body() -> Iterator[Case]:
             b'{"amounts":{"turns":1e999}}',
             b'{"amounts":{"turns":NaN}}',
         ),
-        "/v1/runs/cancel": (b"{}", b'{"filter":{}}', b'{"filter":{"states":["up"]}}', b'{"filter":{"agents":"a"}}'),
+        "/v1/runs/cancel": (
+            b"{}",
+            b'{"filter":{}}',
+            b'{"filter":{"states":["up"]}}',
+            b'{"filter":{"agents":"a"}}',
+            b'{"filter":{"runs":"one"}}',
+            b'{"filter":{"runs":null}}',
+            b'{"filter":{"runs":["%b"]}}' % (b"x" * 201),
+            b'{"filter":{"runs":["one"]},"wait":61}',
+            b'{"filter":{"runs":[%b"one"]}}' % (b'"",' * 20_000),
+        ),
         "/v1/stop-all": (b'{"wait":61}', b'{"wait":-1}', b'{"dry_run":"no"}'),
         "/v1/approvals/a1": (
             b'{"run":"one","decision":"approve"}',
