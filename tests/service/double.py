@@ -31,7 +31,6 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
-LIVE = ("running", "paused", "pausing", "cancelling", "ending", "queued")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -219,18 +218,8 @@ class Handler(BaseHTTPRequestHandler):
             case ["runs"]:
                 made = service.add(body["agent"], body["task"], k=0)
                 self.reply(201, made.status)
-            case ["stop-all"]:
-                live = [run for run, made in service.runs.items() if made.status.state in LIVE]
-                for run in () if body.get("dry_run") else live:
-                    service.stop(run, body.get("reason", ""))
-                self.reply(200, {"runs": [
-                    {
-                        "run": run, "agent": status.spec.agent, "task": status.spec.task, "state": status.state,
-                        "outcome": status.outcome and status.outcome.status, "reason": "",
-                    }
-                    for run in live
-                    for status in (service.runs[run].status,)
-                ], "dry_run": bool(body.get("dry_run"))})  # fmt: skip
+            case ["stop-all"] | ["runs", "cancel"]:
+                self.reply(200, service.stop_many(body))
             case ["runs", run, "cancel"] if run in service.runs:
                 doing = service.runs[run].status.doing
                 since = time.time() - 1.4

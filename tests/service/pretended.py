@@ -55,6 +55,16 @@ class MadeUp:
         self.now(m.RunEnded, outcome=outcome(self.log.run, status, reason, told, self.log))
 
 
+def _fits(status: RunStatus, wanted: dict[str, Any]) -> bool:
+    return (
+        status.state != "ended"
+        and status.state in wanted.get("states", [status.state])
+        and status.spec.agent == wanted.get("agent", status.spec.agent)
+        and wanted.get("labels", {}).items() <= status.spec.labels.items()
+        and status.run in wanted.get("runs", [status.run])
+    )
+
+
 class Service:
     """The made-up runs, and what is sent to them."""
 
@@ -102,9 +112,27 @@ class Service:
             return self.changed.wait_for(condition, seconds)
 
     def stop(self, run: str, reason: str) -> None:
-        made = self.runs[run]
-        if made.status.state != "ended":
-            made.end("cancelled", reason or "cancelled")
+        for name, made in self.runs.items():
+            if run in (name, made.fixed.get("parent")) and made.status.state != "ended":
+                made.end("cancelled", reason or "cancelled")
+
+    def stop_many(self, body: dict[str, Any]) -> dict[str, Any]:
+        """All live runs, or those that fit the filter: what is told of them, and they are stopped unless it is dry."""
+        wanted = body.get("filter", {})
+        found = [run for run, made in self.runs.items() if "parent" not in made.fixed and _fits(made.status, wanted)]
+        for run in () if body.get("dry_run") else found:
+            self.stop(run, body.get("reason", ""))
+        return {
+            "runs": [
+                {
+                    "run": run, "agent": status.spec.agent, "task": status.spec.task, "state": status.state,
+                    "outcome": status.outcome and status.outcome.status, "reason": "",
+                }
+                for run in found
+                for status in (self.runs[run].status,)
+            ],
+            "dry_run": bool(body.get("dry_run")),
+        }  # fmt: skip
 
     def approvals(self) -> list[dict[str, Any]]:
         return [

@@ -10,7 +10,7 @@ import pytest
 from service.chromium import Browser, Tab
 from service.double import serve
 from service.made_up import HOSTILE
-from service.pretended import Service, furnished
+from service.pretended import MadeUp, Service, furnished
 from watchkeeper import messages as m
 
 ROWS = "document.querySelectorAll('.row[data-run]').length"
@@ -63,6 +63,11 @@ def run_of(site: Site, agent: str, **wanted: object) -> str:
         if status.spec.agent == agent and all(getattr(status, name) == value for name, value in wanted.items()):
             return run
     raise AssertionError(f"no run of {agent} with {wanted}")
+
+
+def top(site: Site) -> dict[str, MadeUp]:
+    """The runs that have no parent."""
+    return {run: made for run, made in site.service.runs.items() if "parent" not in made.fixed}
 
 
 def test_a_started_run_is_seen_and_watched(site: Site) -> None:
@@ -176,7 +181,7 @@ def test_cancel_from_the_list_by_keys_shows_its_proof(site: Site) -> None:
 def test_stop_all_says_what_it_will_stop_before_it_does(site: Site) -> None:
     tab = site.open()
     tab.wait(f"{ROWS} > 5")
-    live = {run for run, made in site.service.runs.items() if made.status.state != "ended"}
+    live = {run for run, made in top(site).items() if made.status.state != "ended"}
     tab.press("S", shift=True)
     tab.wait(f"document.querySelectorAll('dialog[open] .stops li').length === {len(live)}")
     assert set(tab.run("[...document.querySelectorAll('.stops code')].map((e) => e.textContent)")) == live
@@ -184,6 +189,65 @@ def test_stop_all_says_what_it_will_stop_before_it_does(site: Site) -> None:
     tab.click("dialog button[type=submit]")
     tab.wait(f"document.querySelector('#dialog-title')?.innerText === '{len(live)} runs of {len(live)} ended'")
     assert all(made.status.state == "ended" for made in site.service.runs.values())
+
+
+def test_runs_are_cancelled_by_the_filter_of_the_list(site: Site) -> None:
+    site.service.add("coder", "Clean the data", labels={"team": "data"}, k=3)
+    wanted = {
+        run: made
+        for run, made in top(site).items()
+        if made.status.state != "ended" and made.spec.labels.get("team") == "data"
+    }
+    assert len(wanted) > 1
+    tab = site.open()
+    tab.type(".search input", "team=data")
+    tab.wait(f"document.querySelector('.list-head .many')?.innerText === 'Cancel {len(wanted)}…'")
+    tab.press("Enter")
+    tab.press("C", shift=True)
+    tab.wait(f"document.querySelectorAll('dialog[open] .stops li').length === {len(wanted)}")
+    assert set(tab.run("[...document.querySelectorAll('.stops code')].map((e) => e.textContent)")) == wanted.keys()
+    _, path, dry = site.service.sent[-1]
+    assert (path, dry) == ("/v1/runs/cancel", {"filter": {"labels": {"team": "data"}}, "dry_run": True})
+    late = site.service.add("coder", "Come too late to be seen", labels={"team": "data"}, k=3)
+    tab.click("dialog .choice input[value=kill]")
+    tab.type("dialog input[maxlength]", "wrong data")
+    tab.click("dialog button[type=submit]", f"Cancel {len(wanted)} runs")
+    tab.wait(f"document.querySelector('#dialog-title')?.innerText === '{len(wanted)} runs of {len(wanted)} ended'")
+    body = site.service.sent[-1][2]
+    assert (body["mode"], body["reason"], body["dry_run"]) == ("kill", "wrong data", False)
+    assert set(body["filter"].pop("runs")) == wanted.keys()
+    assert body["filter"] == {"labels": {"team": "data"}}
+    assert all(made.status.outcome.reason == "wrong data" for made in wanted.values())
+    assert late.status.state != "ended"
+
+
+def test_a_filter_is_chosen_in_the_dialog_and_nothing_is_cancelled_without_one(site: Site) -> None:
+    tab = site.open()
+    tab.wait(f"{ROWS} > 5")
+    tab.click(".list-head .many", "by filter")
+    tab.wait("document.querySelector('dialog h3')?.innerText === 'Which runs?'")
+    assert tab.run("document.querySelector('dialog button[type=submit]').disabled")
+    coders = sum(made.spec.agent == "coder" and made.status.state != "ended" for made in top(site).values())
+    tab.run("""{
+        const select = document.querySelector("dialog select");
+        select.value = "coder";
+        select.dispatchEvent(new Event("change"));
+    }""")
+    tab.wait(f"document.querySelectorAll('dialog .stops li').length === {coders}")
+    assert [body for _, _, body in site.service.sent] == [{"filter": {"agent": "coder"}, "dry_run": True}]
+    tab.press("Escape")
+    tab.wait("!document.querySelector('dialog')")
+
+    tab.type(".search input", "state:waiting")
+    tab.press("Enter")
+    tab.press("C", shift=True)
+    tab.wait("document.querySelectorAll('dialog .stops li').length === 2")
+    assert "state:waiting" in tab.text("dialog .chips")
+    named = site.service.sent[-1][2]["filter"]
+    assert set(named) == {"runs"}, "what the service does not know is said by naming the runs"
+    tab.click("dialog .chips button")
+    tab.wait("document.querySelector('dialog h3')?.innerText === 'Which runs?'")
+    assert all(body["dry_run"] for _, _, body in site.service.sent)
 
 
 def test_hostile_texts_stay_texts(site: Site) -> None:
