@@ -22,6 +22,7 @@ from watchkeeper.messages import (
     RunEnding,
 )
 from watchkeeper.service.control import Check, Report, WorkerStatus
+from watchkeeper.service.rulebook import AgentRules
 
 pytestmark = pytest.mark.anyio
 
@@ -299,6 +300,9 @@ class Controlled:
             WorkerStatus(name="w1", pid=7, state="blocked", runs=2, since=1.0, restarts=1, stack="in secret_function"),
         )
 
+    def rules(self) -> tuple[AgentRules, ...]:
+        return (AgentRules(agent="clerk", source="profile", profile="default", settings={"mode": "enforce"}),)
+
     async def stack(self, worker: str) -> str:
         return {"w1": "here"}[worker]
 
@@ -324,7 +328,10 @@ async def test_what_the_service_says_of_itself() -> None:
         stats = (await stands.ask("GET", "/v1/stats", token="read")).json
         assert stats["runs"]["states"] == {"running": 1, "queued": 1}
         assert stats["runs"]["approvals"] == 1
-        assert "default" in (await stands.ask("GET", "/v1/policies", token="read")).json["policies"]
+        told = (await stands.ask("GET", "/v1/policies", token="read")).json
+        assert told["policies"]["default"]["limits"]["max_turns"] == 20
+        (rules,) = told["agents"]
+        assert (rules["agent"], rules["profile"], rules["settings"]) == ("clerk", "default", {"mode": "enforce"})
         assert (await stands.ask("GET", "/version", token="read")).json["format"] == 1
 
 
