@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from service.made_up import HOSTILE, TASKS, Log, log_of, outcome, stands
+from service.office import Tokens
 from watchkeeper import messages as m
 from watchkeeper.engine import RunSpec, RunStatus
 
@@ -72,6 +73,7 @@ class Service:
         self.token = token
         self.scopes = ["read", "run", "approve", "admin"]
         self.runs: dict[str, MadeUp] = {}
+        self.tokens = Tokens()
         self.changed = threading.Condition()
         self.version = 0
         self.sent: list[tuple[str, str, Any]] = []
