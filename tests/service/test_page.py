@@ -3,48 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from service.chromium import Browser, Tab
-from service.double import serve
+from service.chromium import Browser
 from service.made_up import HOSTILE
-from service.pretended import MadeUp, Service, furnished
+from service.pretended import Service, furnished
+from service.site import ROWS, Site, nameless, run_of, site_of, top
 from watchkeeper import messages as m
-
-ROWS = "document.querySelectorAll('.row[data-run]').length"
-
-
-class Site:
-    """A service, and tabs that look at it."""
-
-    def __init__(self, browser: Browser, service: Service) -> None:
-        self.browser, self.service = browser, service
-        self.server = serve(service)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/"
-        self.complaints: bool | None = False
-        """Whether the browser has to complain, of what the test brings about; None: it may."""
-
-    def open(self, path: str = "", **how: int) -> Tab:
-        return self.browser.open(self.url + path, **how)
-
-    def close(self) -> None:
-        self.service.down = True
-        self.service.changes()
-        self.server.shutdown()
-        self.server.server_close()
-
-
-def site_of(browser: Browser, service: Service) -> Iterator[Site]:
-    site = Site(browser, service)
-    try:
-        yield site
-        assert browser.tab
-        complaints = browser.tab.complaints()
-        assert site.complaints in (None, bool(complaints)), complaints
-    finally:
-        site.close()
 
 
 @pytest.fixture
@@ -55,19 +21,6 @@ def site(browser: Browser) -> Iterator[Site]:
 @pytest.fixture
 def guarded(browser: Browser) -> Iterator[Site]:
     yield from site_of(browser, furnished(12, token="wk_right"))
-
-
-def run_of(site: Site, agent: str, **wanted: object) -> str:
-    for run, made in site.service.runs.items():
-        status = made.status
-        if status.spec.agent == agent and all(getattr(status, name) == value for name, value in wanted.items()):
-            return run
-    raise AssertionError(f"no run of {agent} with {wanted}")
-
-
-def top(site: Site) -> dict[str, MadeUp]:
-    """The runs that have no parent."""
-    return {run: made for run, made in site.service.runs.items() if "parent" not in made.fixed}
 
 
 def test_a_started_run_is_seen_and_watched(site: Site) -> None:
@@ -354,29 +307,29 @@ def test_a_thousand_runs_are_a_few_rows_of_the_document(browser: Browser) -> Non
         site.close()
 
 
+PLACES = {
+    "#/": ".view-list .row[data-run]",
+    "#/runs/r-tree": ".view-run .log-row",
+    "#/approvals": ".view-approvals .approval",
+    "#/workers": ".worker",
+    "#/policies": ".policy",
+    "#/tokens": "[data-token]",
+}
+
+
 @pytest.mark.parametrize("width", [400, 1400])
 def test_all_controls_have_names_and_nothing_is_wider_than_the_window(site: Site, width: int) -> None:
     tab = site.open(width=width)
     tab.wait(f"{ROWS} > 5")
-    for place in ("#/", "#/runs/r-tree", "#/approvals", "#/workers"):
+    for place, seen in PLACES.items():
         tab.run(f"location.hash = '{place}'")
-        tab.wait("document.querySelector('.row[data-run], .log-row, .approval, .worker')")
+        tab.wait(f"document.querySelector('{seen}')")
         wide = tab.run("""[...document.querySelectorAll('#app *')].filter((e) =>
-            e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('svg, .tabs, .meta, pre, .sr')
+            e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('svg, .tabs, nav, .meta, pre, .sr')
         ).map((e) => e.outerHTML.slice(0, 120))""")
         assert wide == []
         assert tab.run("document.documentElement.scrollWidth") <= width
         assert nameless(tab) == []
-
-
-def nameless(tab: Tab) -> list[Any]:
-    """Controls that tell who cannot see them nothing."""
-    controls = {"button", "link", "textbox", "searchbox", "combobox", "checkbox"}
-    return [
-        node
-        for node in tab.send("Accessibility.getFullAXTree")["nodes"]
-        if node.get("role", {}).get("value") in controls and not node.get("ignored") and not node["name"].get("value")
-    ]
 
 
 def test_dark_is_as_the_system_has_it_until_it_is_chosen(site: Site) -> None:
