@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 import watchkeeper
+from service.office import policies, workers
 from service.pretended import MadeUp, Service, furnished, timeline
 from watchkeeper import messages as m
 from watchkeeper.service.gate import HEADERS
@@ -31,7 +32,6 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
-LIVE = ("running", "paused", "pausing", "cancelling", "ending", "queued")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -85,13 +85,11 @@ class Handler(BaseHTTPRequestHandler):
             case ["v1", "approvals"]:
                 self.reply(200, {"approvals": service.approvals()})
             case ["v1", "workers"]:
-                at = time.time()
-                self.reply(200, {"workers": [
-                    {"name": "w1", "pid": 4120, "state": "running", "runs": 7, "since": at - 8000, "restarts": 0,
-                     "stack": ""},
-                    {"name": "w2", "pid": 4121, "state": "blocked", "runs": 2, "since": at - 300, "restarts": 2,
-                     "stack": 'File "app/tools.py", line 41, in parse\n    re.match(pattern, text)'},
-                ]})  # fmt: skip
+                self.reply(200, workers(time.time()))
+            case ["v1", "policies"]:
+                self.reply(200, policies())
+            case ["v1", "tokens"]:
+                self.reply(200, service.tokens.listed())
             case ["v1", "session"]:
                 self.reply(200, {"name": "desk", "scopes": service.scopes})
             case ["v1", "runs", run, *rest] if run in service.runs:
@@ -195,6 +193,11 @@ class Handler(BaseHTTPRequestHandler):
     # -- what is sent --------------------------------------------------------------------------------------------------
 
     def do_DELETE(self) -> None:
+        self.service.sent.append(("DELETE", self.path, None))
+        if self.path.startswith("/v1/tokens/"):
+            self.service.tokens.kept.pop(self.path.removeprefix("/v1/tokens/"))
+            self.reply(204, b"")
+            return
         self.reply(204, b"", **{"Set-Cookie": "session=; Max-Age=0; HttpOnly; SameSite=Strict; Path=/"})
 
     def do_POST(self) -> None:
@@ -216,21 +219,17 @@ class Handler(BaseHTTPRequestHandler):
     def obey(self, path: list[str], body: dict[str, Any], wait: bool) -> None:
         service = self.service
         match path:
+            case ["tokens"]:
+                token = service.tokens.make(body["name"], body["scopes"])
+                if token is None:
+                    self.problem(409, "Conflict", f"there is a token {body['name']} already")
+                else:
+                    self.reply(201, token)
             case ["runs"]:
                 made = service.add(body["agent"], body["task"], k=0)
                 self.reply(201, made.status)
-            case ["stop-all"]:
-                live = [run for run, made in service.runs.items() if made.status.state in LIVE]
-                for run in () if body.get("dry_run") else live:
-                    service.stop(run, body.get("reason", ""))
-                self.reply(200, {"runs": [
-                    {
-                        "run": run, "agent": status.spec.agent, "task": status.spec.task, "state": status.state,
-                        "outcome": status.outcome and status.outcome.status, "reason": "",
-                    }
-                    for run in live
-                    for status in (service.runs[run].status,)
-                ], "dry_run": bool(body.get("dry_run"))})  # fmt: skip
+            case ["stop-all"] | ["runs", "cancel"]:
+                self.reply(200, service.stop_many(body))
             case ["runs", run, "cancel"] if run in service.runs:
                 doing = service.runs[run].status.doing
                 since = time.time() - 1.4

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from service.made_up import HOSTILE, TASKS, Log, log_of, outcome, stands
+from service.office import Tokens
 from watchkeeper import messages as m
 from watchkeeper.engine import RunSpec, RunStatus
 
@@ -55,6 +56,16 @@ class MadeUp:
         self.now(m.RunEnded, outcome=outcome(self.log.run, status, reason, told, self.log))
 
 
+def _fits(status: RunStatus, wanted: dict[str, Any]) -> bool:
+    return (
+        status.state != "ended"
+        and status.state in wanted.get("states", [status.state])
+        and status.spec.agent == wanted.get("agent", status.spec.agent)
+        and wanted.get("labels", {}).items() <= status.spec.labels.items()
+        and status.run in wanted.get("runs", [status.run])
+    )
+
+
 class Service:
     """The made-up runs, and what is sent to them."""
 
@@ -62,6 +73,7 @@ class Service:
         self.token = token
         self.scopes = ["read", "run", "approve", "admin"]
         self.runs: dict[str, MadeUp] = {}
+        self.tokens = Tokens()
         self.changed = threading.Condition()
         self.version = 0
         self.sent: list[tuple[str, str, Any]] = []
@@ -102,9 +114,27 @@ class Service:
             return self.changed.wait_for(condition, seconds)
 
     def stop(self, run: str, reason: str) -> None:
-        made = self.runs[run]
-        if made.status.state != "ended":
-            made.end("cancelled", reason or "cancelled")
+        for name, made in self.runs.items():
+            if run in (name, made.fixed.get("parent")) and made.status.state != "ended":
+                made.end("cancelled", reason or "cancelled")
+
+    def stop_many(self, body: dict[str, Any]) -> dict[str, Any]:
+        """All live runs, or those that fit the filter: what is told of them, and they are stopped unless it is dry."""
+        wanted = body.get("filter", {})
+        found = [run for run, made in self.runs.items() if "parent" not in made.fixed and _fits(made.status, wanted)]
+        for run in () if body.get("dry_run") else found:
+            self.stop(run, body.get("reason", ""))
+        return {
+            "runs": [
+                {
+                    "run": run, "agent": status.spec.agent, "task": status.spec.task, "state": status.state,
+                    "outcome": status.outcome and status.outcome.status, "reason": "",
+                }
+                for run in found
+                for status in (self.runs[run].status,)
+            ],
+            "dry_run": bool(body.get("dry_run")),
+        }  # fmt: skip
 
     def approvals(self) -> list[dict[str, Any]]:
         return [

@@ -14,7 +14,7 @@ from watchkeeper.journal import MemoryEngine
 from watchkeeper.messages import ApprovalRequested, CallStarted
 from watchkeeper.service.access import Door, Right
 from watchkeeper.service.app import Service
-from watchkeeper.service.tokens import Token, mint
+from watchkeeper.service.tokens import NameTaken, Token, mint
 from watchkeeper.testing.conformance.ground import Facts
 
 HOST = "watch.example:8700"
@@ -38,6 +38,8 @@ class Stored:
         return list(self.kept)
 
     def add_token(self, token: Token) -> None:
+        if any(token.name == one.name for one in self.kept):
+            raise NameTaken(f"there is a token {token.name} already")
         self.kept.append(token)
 
     def remove_token(self, name: str) -> bool:
@@ -161,8 +163,8 @@ class Standing:
         return await knock(self.tcp, method, target, sent, content)
 
     def seen(self) -> object:
-        """All that has been asked of the engine, and the sessions that are open."""
-        return list(self.engine.asked), len(self.service.desk.sessions._open)
+        """All that has been asked of the engine, the sessions that are open, and the tokens."""
+        return list(self.engine.asked), len(self.service.desk.sessions._open), self.store.tokens()
 
 
 @asynccontextmanager

@@ -27,8 +27,10 @@ GOOD = {
     ("POST", "/v1/runs/cancel"): b'{"filter":{"agent":"clerk"}}',
     ("POST", "/v1/stop-all"): b"{}",
     ("POST", "/v1/approvals/a1"): b'{"run":"one","decision":"approve","arguments_hash":"%b"}' % HASH.encode(),
+    ("POST", "/v1/tokens"): b'{"name":"new","scopes":["admin"]}',
 }
 """What changes something, with bodies that would be taken from somebody who may."""
+GOODBYES = (("DELETE", "/v1/tokens/run"), ("DELETE", "/v1/session"))
 LOOKS = (
     "/v1/runs",
     "/v1/runs/one",
@@ -42,13 +44,21 @@ LOOKS = (
     "/v1/policies",
     "/v1/workers",
     "/v1/workers/main/stack",
+    "/v1/tokens",
     "/v1/stats",
     "/v1/session",
     "/version",
     "/metrics",
     "/openapi.json",
 )
-ADDRESSES = (*(("GET", path) for path in LOOKS), *GOOD, ("DELETE", "/v1/session"))
+ADDRESSES = (*(("GET", path) for path in LOOKS), *GOOD, *GOODBYES)
+
+
+def needed(path: str) -> str:
+    """The scope for what changes something, and for what not everybody with a token may look at."""
+    if "tokens" in path or path.endswith("/stack"):
+        return "admin"
+    return "approve" if "approvals" in path else "run"
 
 
 class Case(NamedTuple):
@@ -124,12 +134,10 @@ def without_a_credential() -> Iterator[Case]:
 
 
 def without_the_scope() -> Iterator[Case]:
-    for address in GOOD:
-        needs = "approve" if "approvals" in address[1] else "run"
+    for address in (*GOOD, GOODBYES[0], ("GET", "/v1/tokens"), ("GET", "/v1/workers/main/stack")):
+        needs = needed(address[1])
         for token in {"read", "run", "approve"} - {needs}:
             yield case(f"token {token}", address, 403, f"scope {needs}", token=token)
-    for token in ("read", "run", "approve"):
-        yield case(f"token {token}", ("GET", "/v1/workers/main/stack"), 403, "scope admin", token=token)
 
 
 def under_another_name() -> Iterator[Case]:
@@ -245,7 +253,17 @@ def with_another_body() -> Iterator[Case]:
             b'{"amounts":{"turns":1e999}}',
             b'{"amounts":{"turns":NaN}}',
         ),
-        "/v1/runs/cancel": (b"{}", b'{"filter":{}}', b'{"filter":{"states":["up"]}}', b'{"filter":{"agents":"a"}}'),
+        "/v1/runs/cancel": (
+            b"{}",
+            b'{"filter":{}}',
+            b'{"filter":{"states":["up"]}}',
+            b'{"filter":{"agents":"a"}}',
+            b'{"filter":{"runs":"one"}}',
+            b'{"filter":{"runs":null}}',
+            b'{"filter":{"runs":["%b"]}}' % (b"x" * 201),
+            b'{"filter":{"runs":["one"]},"wait":61}',
+            b'{"filter":{"runs":[%b"one"]}}' % (b'"",' * 20_000),
+        ),
         "/v1/stop-all": (b'{"wait":61}', b'{"wait":-1}', b'{"dry_run":"no"}'),
         "/v1/approvals/a1": (
             b'{"run":"one","decision":"approve"}',
@@ -255,10 +273,31 @@ def with_another_body() -> Iterator[Case]:
             b'{"decision":"deny"}',
             b'{"run":"one","decision":"approve","arguments_hash":"%b","scope":"forever"}' % HASH.encode(),
         ),
+        "/v1/tokens": (
+            b"{}",
+            b'{"name":""}',
+            b'{"name":null}',
+            b'{"name":"%b"}' % (b"x" * 65),
+            b'{"name":"a b"}',
+            b'{"name":"a/b"}',
+            b'{"name":".."}',
+            b'{"name":"a\\nb"}',
+            b'{"name":"\\ud800"}',
+            b'{"name":"<b>"}',
+            b'{"name":"%b"}' % SECRETS["admin"].encode(),
+            b'{"name":"%b"}' % SECRETS["admin"].upper().encode(),
+            b'{"name":"new","scopes":[]}',
+            b'{"name":"new","scopes":"admin"}',
+            b'{"name":"new","scopes":["root"]}',
+            b'{"name":"new","scopes":["read","read","read","read","read"]}',
+            b'{"name":"new","token":"%b"}' % SECRETS["read"].encode(),
+            b'{"name":"new","hash":"%b"}' % HASH.encode(),
+        ),
     }
     for path, bodies_ in wrong.items():
         for body in bodies_:
             yield case(f"field: {body[:60].decode()}", ("POST", path), 400, "", body=body)
+    yield case("a name twice", ("POST", "/v1/tokens"), 409, "there is a token read already", body=b'{"name":"read"}')
     for length in (str(LARGEST_BODY + 1), "9" * 40):
         yield case("too long", ("POST", "/v1/runs"), 413, "larger than", body=b"{}", length=length)
     for length in ("-1", "1e3", "x", "٣", "1, 2"):
@@ -285,7 +324,7 @@ def at_another_address() -> Iterator[Case]:
     ):
         yield case(f"path {path}", ("GET", path), 400, "segments")
     yield case("long", ("GET", "/v1/runs?agent=" + "x" * 5_000), 414, "longer")
-    for path in ("/v1", "/v2/runs", "/admin", "/.env", "/v1/tokens", "/docs", "/schema", "/static/x.js"):
+    for path in ("/v1", "/v2/runs", "/admin", "/.env", "/v1/secrets", "/docs", "/schema", "/static/x.js"):
         yield case(f"nothing at {path}", ("GET", path), 404, "nothing")
     for method, path in (
         ("PUT", "/v1/runs"),
@@ -296,10 +335,17 @@ def at_another_address() -> Iterator[Case]:
         ("TRACE", "/v1/runs"),
         ("OPTIONS", "/v1/nothing"),
         ("DELETE", "/v1/approvals/a1"),
+        ("DELETE", "/v1/tokens"),
+        ("GET", "/v1/tokens/read"),
+        ("PUT", "/v1/tokens/read"),
     ):
         yield case(f"{method} {path}", (method, path), 404 if "nothing" in path else 405, "")
     for path in ("/v1/runs/nobody", "/v1/runs/nobody/events", "/v1/runs/nobody/tree", "/v1/runs/one'--", "/v1/runs/*"):
         yield case(f"no run {path}", ("GET", path), 404, "no run")
+    for name in ("nobody", "READ", "read'--", "*", "x" * 64, "%F0%9F%98%80"):
+        yield case(f"no token {name}", ("DELETE", f"/v1/tokens/{name}"), 404, "no token")
+    yield case("a long name", ("DELETE", f"/v1/tokens/{'x' * 65}"), 400, "")
+    yield case("a secret as the name", ("DELETE", f"/v1/tokens/{SECRETS['run']}"), 400, "address")
     for action in ("cancel", "pause", "steer", "budget"):
         body = GOOD["POST", f"/v1/runs/one/{action}"]
         yield case(f"no run to {action}", ("POST", f"/v1/runs/nobody/{action}"), 404, "no run", body=body)
@@ -387,15 +433,18 @@ async def test_what_is_refused_would_be_taken_from_who_may() -> None:
     for (method, path), body in GOOD.items():
         async with standing() as stands:
             before = stands.seen()
-            needs = "approve" if "approvals" in path else "run"
-            reply = await stands.ask(method, f"{path}?wait=0" if "approvals" in path else path, body, token=needs)
+            target = f"{path}?wait=0" if "approvals" in path else path
+            reply = await stands.ask(method, target, body, token=needed(path))
             assert reply.status in (200, 201, 202), (path, reply.body)
             assert stands.seen() != before, path
     async with standing() as stands:
+        before = stands.seen()
+        assert (await stands.ask(*GOODBYES[0])).status == 204
+        assert stands.seen() != before
         for path in LOOKS:
             if path in ("/v1/events", "/v1/runs/one/events"):
                 continue
-            token = "admin" if path.endswith("/stack") else "read"
+            token = "admin" if needed(path) == "admin" else "read"
             reply = await stands.ask("GET", path, token=token)
             assert reply.status in (200, 404), (path, reply.status)
 

@@ -3,48 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from service.chromium import Browser, Tab
-from service.double import serve
+from service.chromium import Browser
 from service.made_up import HOSTILE
 from service.pretended import Service, furnished
+from service.site import ROWS, Site, nameless, run_of, site_of, top
 from watchkeeper import messages as m
-
-ROWS = "document.querySelectorAll('.row[data-run]').length"
-
-
-class Site:
-    """A service, and tabs that look at it."""
-
-    def __init__(self, browser: Browser, service: Service) -> None:
-        self.browser, self.service = browser, service
-        self.server = serve(service)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/"
-        self.complaints: bool | None = False
-        """Whether the browser has to complain, of what the test brings about; None: it may."""
-
-    def open(self, path: str = "", **how: int) -> Tab:
-        return self.browser.open(self.url + path, **how)
-
-    def close(self) -> None:
-        self.service.down = True
-        self.service.changes()
-        self.server.shutdown()
-        self.server.server_close()
-
-
-def site_of(browser: Browser, service: Service) -> Iterator[Site]:
-    site = Site(browser, service)
-    try:
-        yield site
-        assert browser.tab
-        complaints = browser.tab.complaints()
-        assert site.complaints in (None, bool(complaints)), complaints
-    finally:
-        site.close()
 
 
 @pytest.fixture
@@ -55,14 +21,6 @@ def site(browser: Browser) -> Iterator[Site]:
 @pytest.fixture
 def guarded(browser: Browser) -> Iterator[Site]:
     yield from site_of(browser, furnished(12, token="wk_right"))
-
-
-def run_of(site: Site, agent: str, **wanted: object) -> str:
-    for run, made in site.service.runs.items():
-        status = made.status
-        if status.spec.agent == agent and all(getattr(status, name) == value for name, value in wanted.items()):
-            return run
-    raise AssertionError(f"no run of {agent} with {wanted}")
 
 
 def test_a_started_run_is_seen_and_watched(site: Site) -> None:
@@ -176,7 +134,7 @@ def test_cancel_from_the_list_by_keys_shows_its_proof(site: Site) -> None:
 def test_stop_all_says_what_it_will_stop_before_it_does(site: Site) -> None:
     tab = site.open()
     tab.wait(f"{ROWS} > 5")
-    live = {run for run, made in site.service.runs.items() if made.status.state != "ended"}
+    live = {run for run, made in top(site).items() if made.status.state != "ended"}
     tab.press("S", shift=True)
     tab.wait(f"document.querySelectorAll('dialog[open] .stops li').length === {len(live)}")
     assert set(tab.run("[...document.querySelectorAll('.stops code')].map((e) => e.textContent)")) == live
@@ -184,6 +142,65 @@ def test_stop_all_says_what_it_will_stop_before_it_does(site: Site) -> None:
     tab.click("dialog button[type=submit]")
     tab.wait(f"document.querySelector('#dialog-title')?.innerText === '{len(live)} runs of {len(live)} ended'")
     assert all(made.status.state == "ended" for made in site.service.runs.values())
+
+
+def test_runs_are_cancelled_by_the_filter_of_the_list(site: Site) -> None:
+    site.service.add("coder", "Clean the data", labels={"team": "data"}, k=3)
+    wanted = {
+        run: made
+        for run, made in top(site).items()
+        if made.status.state != "ended" and made.spec.labels.get("team") == "data"
+    }
+    assert len(wanted) > 1
+    tab = site.open()
+    tab.type(".search input", "team=data")
+    tab.wait(f"document.querySelector('.list-head .many')?.innerText === 'Cancel {len(wanted)}…'")
+    tab.press("Enter")
+    tab.press("C", shift=True)
+    tab.wait(f"document.querySelectorAll('dialog[open] .stops li').length === {len(wanted)}")
+    assert set(tab.run("[...document.querySelectorAll('.stops code')].map((e) => e.textContent)")) == wanted.keys()
+    _, path, dry = site.service.sent[-1]
+    assert (path, dry) == ("/v1/runs/cancel", {"filter": {"labels": {"team": "data"}}, "dry_run": True})
+    late = site.service.add("coder", "Come too late to be seen", labels={"team": "data"}, k=3)
+    tab.click("dialog .choice input[value=kill]")
+    tab.type("dialog input[maxlength]", "wrong data")
+    tab.click("dialog button[type=submit]", f"Cancel {len(wanted)} runs")
+    tab.wait(f"document.querySelector('#dialog-title')?.innerText === '{len(wanted)} runs of {len(wanted)} ended'")
+    body = site.service.sent[-1][2]
+    assert (body["mode"], body["reason"], body["dry_run"]) == ("kill", "wrong data", False)
+    assert set(body["filter"].pop("runs")) == wanted.keys()
+    assert body["filter"] == {"labels": {"team": "data"}}
+    assert all(made.status.outcome.reason == "wrong data" for made in wanted.values())
+    assert late.status.state != "ended"
+
+
+def test_a_filter_is_chosen_in_the_dialog_and_nothing_is_cancelled_without_one(site: Site) -> None:
+    tab = site.open()
+    tab.wait(f"{ROWS} > 5")
+    tab.click(".list-head .many", "by filter")
+    tab.wait("document.querySelector('dialog h3')?.innerText === 'Which runs?'")
+    assert tab.run("document.querySelector('dialog button[type=submit]').disabled")
+    coders = sum(made.spec.agent == "coder" and made.status.state != "ended" for made in top(site).values())
+    tab.run("""{
+        const select = document.querySelector("dialog select");
+        select.value = "coder";
+        select.dispatchEvent(new Event("change"));
+    }""")
+    tab.wait(f"document.querySelectorAll('dialog .stops li').length === {coders}")
+    assert [body for _, _, body in site.service.sent] == [{"filter": {"agent": "coder"}, "dry_run": True}]
+    tab.press("Escape")
+    tab.wait("!document.querySelector('dialog')")
+
+    tab.type(".search input", "state:waiting")
+    tab.press("Enter")
+    tab.press("C", shift=True)
+    tab.wait("document.querySelectorAll('dialog .stops li').length === 2")
+    assert "state:waiting" in tab.text("dialog .chips")
+    named = site.service.sent[-1][2]["filter"]
+    assert set(named) == {"runs"}, "what the service does not know is said by naming the runs"
+    tab.click("dialog .chips button")
+    tab.wait("document.querySelector('dialog h3')?.innerText === 'Which runs?'")
+    assert all(body["dry_run"] for _, _, body in site.service.sent)
 
 
 def test_hostile_texts_stay_texts(site: Site) -> None:
@@ -290,29 +307,29 @@ def test_a_thousand_runs_are_a_few_rows_of_the_document(browser: Browser) -> Non
         site.close()
 
 
+PLACES = {
+    "#/": ".view-list .row[data-run]",
+    "#/runs/r-tree": ".view-run .log-row",
+    "#/approvals": ".view-approvals .approval",
+    "#/workers": ".worker",
+    "#/policies": ".policy",
+    "#/tokens": "[data-token]",
+}
+
+
 @pytest.mark.parametrize("width", [400, 1400])
 def test_all_controls_have_names_and_nothing_is_wider_than_the_window(site: Site, width: int) -> None:
     tab = site.open(width=width)
     tab.wait(f"{ROWS} > 5")
-    for place in ("#/", "#/runs/r-tree", "#/approvals", "#/workers"):
+    for place, seen in PLACES.items():
         tab.run(f"location.hash = '{place}'")
-        tab.wait("document.querySelector('.row[data-run], .log-row, .approval, .worker')")
+        tab.wait(f"document.querySelector('{seen}')")
         wide = tab.run("""[...document.querySelectorAll('#app *')].filter((e) =>
-            e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('svg, .tabs, .meta, pre, .sr')
+            e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('svg, .tabs, nav, .meta, pre, .sr')
         ).map((e) => e.outerHTML.slice(0, 120))""")
         assert wide == []
         assert tab.run("document.documentElement.scrollWidth") <= width
         assert nameless(tab) == []
-
-
-def nameless(tab: Tab) -> list[Any]:
-    """Controls that tell who cannot see them nothing."""
-    controls = {"button", "link", "textbox", "searchbox", "combobox", "checkbox"}
-    return [
-        node
-        for node in tab.send("Accessibility.getFullAXTree")["nodes"]
-        if node.get("role", {}).get("value") in controls and not node.get("ignored") and not node["name"].get("value")
-    ]
 
 
 def test_dark_is_as_the_system_has_it_until_it_is_chosen(site: Site) -> None:

@@ -228,3 +228,48 @@ def test_what_is_brought_along_is_named_with_its_licence() -> None:
     notice = (PAGE / "vendor" / "NOTICE").read_text(encoding="utf-8")
     for path in (PAGE / "vendor").iterdir():
         assert path.name == "NOTICE" or path.name in notice, f"{path.name} is not named in NOTICE"
+
+
+def run_(run: str, agent: str, state: str = "running", **more: Any) -> dict[str, Any]:
+    labels = more.pop("labels", {})
+    return {"run": run, "state": state, "approvals": 0, "spec": {"agent": agent, "task": "t", "labels": labels}, **more}
+
+
+RUNS = [
+    run_("a", "coder", labels={"team": "web"}),
+    run_("b", "coder", "queued", labels={"team": "webs"}),
+    run_("c", "Reader", labels={"team": "Data", "n": "1"}),
+    run_("d", "readers", approvals=1),
+    run_("e", "coder", "ended", labels={"team": "web"}),
+    run_("f", "coder", parent="a", labels={"team": "web"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "group", "wanted"),
+    [
+        ("", "live", {}),
+        ("agent:cod", "all", {"agent": "coder"}),
+        ("agent:reader", "all", {"runs": ["c", "d"]}),
+        ("agent:cod agent:reader", "all", {"agent": "coder", "runs": ["c", "d"]}),
+        ("state:queued", "all", {"states": ["queued"]}),
+        ("state:p", "all", {"runs": []}),
+        ("state:waiting", "all", {"runs": ["d"]}),
+        ("state:ended", "all", {"runs": []}),
+        ("TEAM=data", "all", {"labels": {"team": "Data"}}),
+        ("n=1 team=data agent:read", "all", {"labels": {"n": "1", "team": "Data"}, "runs": ["c", "d"]}),
+        ("team=web", "all", {"runs": ["a", "b"]}),
+        ("__proto__=x", "all", {"runs": []}),
+        ("id:a", "all", {"runs": ["a"]}),
+        ("", "you", {"runs": ["d"]}),
+        ("agent:cod", "ended", {"agent": "coder", "runs": []}),
+    ],
+)
+def test_the_filter_of_the_service_is_never_wider_than_that_of_the_list(
+    tab: Tab, query: str, group: str, wanted: dict[str, Any]
+) -> None:
+    expression = """import('/static/runs.js').then(({ normal }) => {
+        const runs = given.runs.map(normal);
+        return it.asked(it.filterOf(given.query, given.group, runs), runs);
+    })"""
+    assert asked(tab, "filter.js", expression, {"runs": RUNS, "query": query, "group": group}) == wanted

@@ -99,4 +99,25 @@ def test_the_page_and_the_service_understand_each_other(browser: Browser, desk: 
     assert desk.taken[-1].mode == "now"
     tab.press("Escape")
     tab.wait("document.querySelector('.outcome')?.innerText.includes('Done.')")
+
+    tab.run("location.hash = '#/'")
+    tab.type(".search input", "state:queued")
+    tab.press("Enter")
+    tab.press("C", shift=True)
+    tab.wait("document.querySelector('dialog .stops li')?.innerText.includes('two')")
+    tab.click("dialog button[type=submit]", "Cancel 1 run")
+    tab.wait("document.querySelector('#dialog-title')?.innerText === '1 run of 1 ended'")
+    assert "Cancelled" in tab.text("dialog .stops")
+    tab.press("Escape")
+
+    tab.run("location.hash = '#/policies'")
+    tab.wait("document.querySelectorAll('.folds details').length >= 6")
+    tab.run("location.hash = '#/tokens'")
+    tab.type("input[name=name]", "grafana")
+    tab.click(".make button[type=submit]")
+    tab.wait("/^wk_[\\w-]{43}$/.test(document.querySelector('.secret input')?.value)")
+    tab.wait("document.querySelectorAll('[data-token]').length === 5")
+    tab.click("[data-token=grafana] button", "Take back")
+    tab.click("[data-token=grafana] button", "Take it back")
+    tab.wait("document.querySelectorAll('[data-token]').length === 4 && !document.querySelector('.secret')")
     assert [one for one in tab.complaints() if "401" not in one] == []

@@ -22,6 +22,7 @@ from watchkeeper.messages import (
     RunEnding,
 )
 from watchkeeper.service.control import Check, Report, WorkerStatus
+from watchkeeper.service.rulebook import AgentRules
 
 pytestmark = pytest.mark.anyio
 
@@ -159,22 +160,44 @@ async def test_a_cancel_that_takes_longer_says_so() -> None:
         assert without.json["run"] == "one"
 
 
-async def test_many_are_cancelled_by_a_filter() -> None:
+async def test_many_are_cancelled_by_a_filter_and_it_is_said_how_each_ended() -> None:
     async with standing() as stands, obedient(stands):
         for n in range(5):
             await stands.engine.submit(RunSpec(agent="scout", task="t", labels={"n": str(n % 2)}), run=f"s{n}")
         body: dict[str, Any] = {"filter": {"agent": "scout", "labels": {"n": "0"}}, "dry_run": True}
         before = stands.seen()
         dry = await stands.ask("POST", "/v1/runs/cancel", body, token="run")
-        assert dry.json == {"runs": ["s4", "s2", "s0"], "dry_run": True}
+        assert dry.json["dry_run"] is True
+        assert [(one["run"], one["agent"], one["task"], one["state"]) for one in dry.json["runs"]] == [
+            ("s4", "scout", "t", "queued"),
+            ("s2", "scout", "t", "queued"),
+            ("s0", "scout", "t", "queued"),
+        ]
         assert stands.seen() == before
-        done = await stands.ask("POST", "/v1/runs/cancel", {**body, "dry_run": False}, token="run")
-        assert done.json == {"runs": ["s4", "s2", "s0"], "dry_run": False}
+        done = await stands.ask("POST", "/v1/runs/cancel", {**body, "dry_run": False, "reason": "fire"}, token="run")
+        assert [(one["run"], one["state"], one["outcome"], one["reason"]) for one in done.json["runs"]] == [
+            (run, "ended", "cancelled", "fire") for run in ("s4", "s2", "s0")
+        ]
         assert [(await stands.engine.get(f"s{n}")).state for n in range(5)] == [
             "ended", "queued", "ended", "queued", "ended",
         ]  # fmt: skip
+        at_work = {"filter": {"states": ["running"]}, "mode": "kill", "wait": 9}
+        waited = await stands.ask("POST", "/v1/runs/cancel", at_work, token="run")
+        assert [(one["run"], one["outcome"]) for one in waited.json["runs"]] == [("one", "cancelled")]
         over = await stands.ask("POST", "/v1/runs/cancel", {"filter": {"states": ["ended"]}}, token="run")
         assert over.json["runs"] == []
+
+
+async def test_a_filter_that_names_runs_cancels_no_other_and_none_that_does_not_fit_the_rest() -> None:
+    async with standing() as stands, obedient(stands):
+        for run in ("a", "b", "c"):
+            await stands.engine.submit(RunSpec(agent="clerk" if run == "c" else "scout", task="t"), run=run)
+        named = {"agent": "scout", "runs": ["b", "c", "one", "nobody"]}
+        done = await stands.ask("POST", "/v1/runs/cancel", {"filter": named}, token="run")
+        assert [one["run"] for one in done.json["runs"]] == ["b"]
+        none = await stands.ask("POST", "/v1/runs/cancel", {"filter": {"agent": "scout", "runs": []}}, token="run")
+        assert none.json["runs"] == []
+        assert (await stands.engine.get("a")).state == "queued"
 
 
 async def test_all_are_stopped_and_it_is_said_how_each_ended() -> None:
@@ -277,6 +300,9 @@ class Controlled:
             WorkerStatus(name="w1", pid=7, state="blocked", runs=2, since=1.0, restarts=1, stack="in secret_function"),
         )
 
+    def rules(self) -> tuple[AgentRules, ...]:
+        return (AgentRules(agent="clerk", source="profile", profile="default", settings={"mode": "enforce"}),)
+
     async def stack(self, worker: str) -> str:
         return {"w1": "here"}[worker]
 
@@ -302,7 +328,10 @@ async def test_what_the_service_says_of_itself() -> None:
         stats = (await stands.ask("GET", "/v1/stats", token="read")).json
         assert stats["runs"]["states"] == {"running": 1, "queued": 1}
         assert stats["runs"]["approvals"] == 1
-        assert "default" in (await stands.ask("GET", "/v1/policies", token="read")).json["policies"]
+        told = (await stands.ask("GET", "/v1/policies", token="read")).json
+        assert told["policies"]["default"]["limits"]["max_turns"] == 20
+        (rules,) = told["agents"]
+        assert (rules["agent"], rules["profile"], rules["settings"]) == ("clerk", "default", {"mode": "enforce"})
         assert (await stands.ask("GET", "/version", token="read")).json["format"] == 1
 
 

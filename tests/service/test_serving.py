@@ -114,7 +114,7 @@ def test_the_life_of_a_service(start: Start, tmp_path: Path) -> None:
                 pass
 
         control = start(
-            config="[service]\ndrain = 7\n",
+            config="[service]\ndrain = 7\n[agents.clerk]\nprofile = 'demo'\n",
             environ={"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "150000"},
         )
         told("READY=1")
@@ -126,9 +126,15 @@ def test_the_life_of_a_service(start: Start, tmp_path: Path) -> None:
             worker = client.get("/v1/workers").json()["workers"][0]
             assert (worker["name"], worker["state"], worker["restarts"]) == ("w1", "running", 0)
             assert "in body" in client.get("/v1/workers/w1/stack").text
+            (rules,) = client.get("/v1/policies").json()["agents"]
+            assert (rules["agent"], rules["profile"], rules["settings"]["limits"]["max_turns"]) == ("clerk", "demo", 10)
 
+        control.config.write_text("[service]\ndrain = 7\n[agents.clerk]\nprofile = 'safe-loop'\n")
         control.process.send_signal(signal.SIGHUP)
         assert "[info" in control.until("configuration_reloaded")
+        with control.client() as client:
+            (rules,) = client.get("/v1/policies").json()["agents"]
+            assert (rules["profile"], rules["settings"]["limits"]["max_turns"]) == ("safe-loop", 15)
         control.until("worker_reloaded")
         told("RELOADING=1")
         control.config.write_text("[service]\nworkerz = 2\n")

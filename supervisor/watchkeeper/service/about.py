@@ -19,6 +19,7 @@ from .board import Board, Stats
 from .control import Report, WorkerStatus
 from .desk import TheDesk, asking
 from .problems import Problem
+from .rulebook import AgentRules, settings_of
 from .runs import Run
 from .sessions import cookie
 from .streams import FORMS, SSE, EventStream, Form
@@ -32,6 +33,12 @@ class Version(msgspec.Struct, frozen=True):
 
 class Workers(msgspec.Struct, frozen=True):
     workers: tuple[WorkerStatus, ...]
+
+
+class Policies(msgspec.Struct, frozen=True):
+    agents: tuple[AgentRules, ...]
+    policies: dict[str, dict[str, Any]]
+    """The profiles: each with all its settings."""
 
 
 class ServiceStats(msgspec.Struct, frozen=True):
@@ -89,9 +96,10 @@ async def metrics(desk: TheDesk) -> Response[bytes]:
 
 
 @get("/v1/policies", opt={"right": "read"}, tags=["service"])
-async def policies() -> dict[str, Any]:
-    """The profiles there are, by name, with their rules and limits."""
-    return {"policies": {name: msgspec.to_builtins(profile, enc_hook=str) for name, profile in PROFILES.items()}}
+async def policies(desk: TheDesk) -> Policies:
+    """Which rules hold for each configured agent, and the profiles there are, by name."""
+    agents = () if desk.control is None else tuple(desk.control.rules())
+    return Policies(agents, {name: settings_of(profile) for name, profile in PROFILES.items()})
 
 
 @get("/v1/workers", opt={"right": "read"}, tags=["service"])

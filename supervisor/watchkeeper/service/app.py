@@ -27,7 +27,7 @@ from litestar.static_files import create_static_files_router
 
 from .. import engine
 from ..engine import Engine
-from . import about, approvals, cancels, commands, runs
+from . import about, approvals, cancels, commands, credentials, runs
 from .access import COOKIE, LARGEST_BODY, Door
 from .control import Control
 from .desk import Desk, Exposition, desk_of, rights
@@ -38,7 +38,9 @@ from .sessions import Sessions
 from .streams import PING, SLOW, Streams
 from .tokens import Keyring, TokenStore
 
-ROUTES = (*runs.ROUTES, *commands.ROUTES, *cancels.ROUTES, *approvals.ROUTES, *about.ROUTES)
+ROUTES = (
+    *runs.ROUTES, *commands.ROUTES, *cancels.ROUTES, *approvals.ROUTES, *credentials.ROUTES, *about.ROUTES,
+)  # fmt: skip
 
 
 class Service:
@@ -125,7 +127,7 @@ def application(page: Path | None) -> Litestar:
 def document() -> bytes:
     """The OpenAPI document, as JSON: the same for each service."""
     found = application(None).openapi_schema.to_schema()
-    return encode_json(completed(found, (engine, runs, commands, cancels, approvals, about)))
+    return encode_json(completed(found, (engine, runs, commands, cancels, approvals, credentials, about)))
 
 
 @get("/openapi.json", opt={"right": "read"}, include_in_schema=False)

@@ -12,6 +12,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 
 from ..engine import PAGE, Query, RunStatus, UnknownRun
+from ..journal.checks import LONGEST_NAME
 from ..log import Gap
 from ..messages import Mode, Status
 from ..states import State
@@ -28,6 +29,9 @@ SIDE_BY_SIDE = 64
 LOOK = 0.05
 """Seconds between two looks at whether all have ended."""
 TASK = 160
+MOST = 20_000
+"""Runs that one filter names."""
+Named = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 
 
 class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,18 +59,8 @@ class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     states: tuple[State, ...] = ()
     agent: str = ""
     labels: dict[str, str] = {}
-
-
-class BulkBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    filter: Filter
-    mode: Mode = "now"
-    reason: Reason = "cancelled"
-    dry_run: bool = False
-
-
-class Bulk(msgspec.Struct, frozen=True):
-    runs: tuple[str, ...]
-    dry_run: bool
+    runs: Annotated[tuple[Named, ...], msgspec.Meta(max_length=MOST)] | None = None
+    """None but these, by id: those that a person has seen before they said yes. Null: whichever fit the rest."""
 
 
 class StopBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,8 +71,13 @@ class StopBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds to wait until all of them have ended."""
 
 
+class BulkBody(StopBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    filter: Filter
+    reason: Reason = "cancelled"
+
+
 class Stopped(msgspec.Struct, frozen=True):
-    """One run of a stop of all: how it stands after it, and how it ended, if it has."""
+    """One of the runs that were stopped together: how it stands after it, and how it ended, if it has."""
 
     run: str
     agent: str
@@ -88,7 +87,7 @@ class Stopped(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class StoppedAll(msgspec.Struct, frozen=True):
+class StoppedRuns(msgspec.Struct, frozen=True):
     runs: tuple[Stopped, ...]
     dry_run: bool
 
@@ -149,32 +148,38 @@ async def _below(desk: Desk, run: str) -> list[str]:
 
 
 @post("/v1/runs/cancel", opt={"right": "run"}, tags=["control"], status_code=200)
-async def cancel_many(request: Request[Any, Any, Any], desk: TheDesk, data: JSONBody[BulkBody]) -> Bulk:
+async def cancel_many(request: Request[Any, Any, Any], desk: TheDesk, data: JSONBody[BulkBody]) -> StoppedRuns:
     """Cancel all live runs that fit a filter; with ``dry_run`` only say which these are."""
     chosen = data.filter
-    if not (chosen.states or chosen.agent or chosen.labels):
-        raise Problem(400, "filter: it fits every run; say states, agent or labels, or use /v1/stop-all", "invalid")
+    if not (chosen.states or chosen.agent or chosen.labels or chosen.runs is not None):
+        raise Problem(
+            400, "filter: it fits every run; say states, agent, labels or runs, or use /v1/stop-all", "invalid"
+        )
     states = tuple(state for state in chosen.states or LIVE if state != "ended")
     found = await _roots(desk, Query(states=states, agent=chosen.agent, labels=chosen.labels)) if states else []
-    if not data.dry_run:
-        await _cancel(desk, (status.run for status in found), data.reason, data.mode, author(request))
-    return Bulk(tuple(status.run for status in found), data.dry_run)
+    if chosen.runs is not None:
+        named = frozenset(chosen.runs)
+        found = [status for status in found if status.run in named]
+    return await _stop(desk, found, data, author(request))
 
 
 @post("/v1/stop-all", opt={"right": "run"}, tags=["control"], status_code=200)
 async def stop_all(
     request: Request[Any, Any, Any], desk: TheDesk, data: JSONBody[StopBody | None] = None
-) -> StoppedAll:
+) -> StoppedRuns:
     """Cancel every run there is at this moment, queued ones too; with ``dry_run`` only say which these are."""
-    body = data or StopBody()
-    found = {status.run: status for status in await _roots(desk, Query(states=LIVE))}
+    return await _stop(desk, await _roots(desk, Query(states=LIVE)), data or StopBody(), author(request))
+
+
+async def _stop(desk: Desk, chosen: Iterable[RunStatus], body: StopBody, by: str) -> StoppedRuns:
+    found = {status.run: status for status in chosen}
     if not body.dry_run:
-        await _cancel(desk, found, body.reason, body.mode, author(request))
+        await _cancel(desk, found, body.reason, body.mode, by)
         if body.wait:
             with desk.streams.until_closing(body.wait):
                 await _all_ended(desk, found)
         await _look_at(desk, found, [run for run, status in found.items() if status.state != "ended"])
-    return StoppedAll(tuple(_stopped(status) for status in found.values()), body.dry_run)
+    return StoppedRuns(tuple(_stopped(status) for status in found.values()), body.dry_run)
 
 
 def _stopped(status: RunStatus) -> Stopped:

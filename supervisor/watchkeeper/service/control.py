@@ -7,6 +7,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from .rulebook import AgentRules
+
 Standing = Literal["starting", "running", "blocked", "silent", "draining", "stopping", "waiting", "stopped", "failed"]
 """How a worker stands. ``blocked``: its event loop does not answer; ``silent``: not even the thread that watches the
 loop does; ``waiting``: it has died and is started again soon; ``failed``: it died too often."""
@@ -51,6 +53,10 @@ class Control(Protocol):
         ...
 
     def workers(self) -> Sequence[WorkerStatus]: ...
+
+    def rules(self) -> Sequence[AgentRules]:
+        """Which rules hold for each configured agent, for runs that begin from now on."""
+        ...
 
     async def stack(self, worker: str) -> str:
         """Where a worker stands right now: its threads and, if it can still say so, its tasks. Raises ``KeyError``."""

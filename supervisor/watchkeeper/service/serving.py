@@ -37,6 +37,7 @@ from .listening import Bind, Server, bound_to, door_of, listener
 from .notify import Notifier
 from .places import Folder
 from .restarts import Restarts
+from .rulebook import AgentRules, rulebook
 from .tokenfile import TokenFile
 
 LOOK = 2.0
@@ -75,6 +76,7 @@ class ControlProcess:
         self._engine: Engine | None = None
         self._foreman: Foreman | None = None
         self._ending = False
+        self._rules: Sequence[AgentRules] = ()
 
     async def run(self) -> int:
         """Serve until a signal ends it, or workers die too often; the exit code."""
@@ -84,6 +86,7 @@ class ControlProcess:
             binds = [Bind.parse(place, self._folder.api_socket) for place in settings.bind]
             listening = [(bind, stack.enter_context(listener(bind))) for bind in binds]
             adopts = leftovers.adopt()
+            self._rules = rulebook(self._configuration, os.environ)
             async with self._given_engine or _engine(self._folder) as engine:
                 self._engine = engine
                 names = await self._names(engine, settings.workers)
@@ -152,6 +155,9 @@ class ControlProcess:
     def workers(self) -> Sequence[WorkerStatus]:
         return self._foreman.workers() if self._foreman is not None else ()
 
+    def rules(self) -> Sequence[AgentRules]:
+        return self._rules
+
     async def stack(self, worker: str) -> str:
         if self._foreman is None:
             raise KeyError(worker)
@@ -209,6 +215,9 @@ class ControlProcess:
         else:
             if configuration.service != self._configuration.service:
                 report("restart_needed", why="[service] has changed, and is read at the start only")
+            rules = rulebook(configuration, os.environ)
+            if not any(one.problem for one in rules):  # else workers keep what they have, too
+                self._rules = rules
             report("configuration_reloaded", level="info")
             foreman.reload()
         self._notifier.ready("serving")

@@ -1,28 +1,29 @@
-"""Tokens in the control file of a folder: written by the command line, read by the service beside it."""
+"""Tokens in the control file of a folder: written by the command line and by the service, which lies beside it."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import cast, get_args
 
-from ..engine import EngineError
 from ..journal.control import connect_control
 from ..journal.database import cannot
 from ..journal.schema import CONTROL_FILE
 from .access import Right
-from .tokens import Token, TokenStore
+from .tokens import NameTaken, Token, TokenStore
 
 
 class TokenFile(TokenStore):
-    """The tokens of ``folder/control.db``. Any process may have one; use it in one thread. Close it at the end.
+    """The tokens of ``folder/control.db``. Any process may have one. Ask for ``tokens`` in one thread; whichever thread
+    writes has a connection of its own. Close it at the end.
 
     All methods raise :class:`.EngineError`, which names the file and the remedy.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / CONTROL_FILE
+        self._folder = folder
         self._connection = connect_control(folder)
 
     def close(self) -> None:
@@ -30,28 +31,29 @@ class TokenFile(TokenStore):
 
     def tokens(self) -> Sequence[Token]:
         """By name. Scopes that this version does not know count for nothing."""
-        rows = self._execute("SELECT name, hash, scopes, created FROM token ORDER BY name")
+        with self._telling():
+            rows = self._connection.execute("SELECT name, hash, scopes, created FROM token ORDER BY name").fetchall()
         return [Token(name, bytes(hash).hex(), tuple(_scopes(scopes)), created) for name, hash, scopes, created in rows]
 
     def add_token(self, token: Token) -> None:
-        try:
-            self._connection.execute(
-                "INSERT INTO token (hash, name, scopes, created) VALUES (?, ?, ?, ?)",
-                (bytes.fromhex(token.hash), token.name, " ".join(token.scopes), token.created),
-            )
-        except sqlite3.IntegrityError as error:
-            raise EngineError(f"there is a token {token.name} already; remove it, or give another name") from error
-        except sqlite3.Error as error:
-            raise cannot(self._path, error) from error
+        values = (bytes.fromhex(token.hash), token.name, " ".join(token.scopes), token.created)
+        with self._telling(), closing(connect_control(self._folder)) as connection:
+            try:
+                connection.execute("INSERT INTO token (hash, name, scopes, created) VALUES (?, ?, ?, ?)", values)
+            except sqlite3.IntegrityError as error:
+                told = f"there is a token {token.name} already; remove it, or give another name"
+                raise NameTaken(told) from error
 
     def remove_token(self, name: str) -> bool:
-        return bool(self._execute("DELETE FROM token WHERE name = ? RETURNING name", (name,)))
+        with self._telling(), closing(connect_control(self._folder)) as connection:
+            return connection.execute("DELETE FROM token WHERE name = ?", (name,)).rowcount > 0
 
-    def _execute(self, statement: str, values: tuple[str, ...] = ()) -> list[tuple[str, bytes, str, float]]:
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
         try:
-            return self._connection.execute(statement, values).fetchall()
+            yield
         except sqlite3.Error as error:
-            raise cannot(self._path, error) from error
+            raise cannot(self._folder / CONTROL_FILE, error) from error
 
 
 def _scopes(text: str) -> list[Right]:

@@ -12,15 +12,22 @@ from typing import Protocol
 
 import msgspec
 
+from ..engine import EngineError
 from .access import Principal, Right, principal
 
 PREFIX = "wk_"
 BYTES = 32
 """Random bytes of a secret: nobody guesses 256 bits, so tries need no counting, and a plain SHA-256 is hash enough."""
 SECRET = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+LONGEST_NAME = 64
+NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._@-]{{0,{LONGEST_NAME - 1}}}")
+LIKE_A_SECRET = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{20}}", re.IGNORECASE)
 KNOWN_FOR = 1.0
 """Seconds after which the store is asked again: a token that is taken back is known for no longer."""
+
+
+class NameTaken(EngineError):
+    """Raised when there is a token of that name already."""
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -34,12 +41,13 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class TokenStore(Protocol):
-    """Where tokens are kept; the journal's control file is one."""
+    """Where tokens are kept; the journal's control file is one. All methods raise :class:`.EngineError`. ``tokens`` is
+    asked in the service's loop, the other two in threads, which may wait."""
 
     def tokens(self) -> Sequence[Token]: ...
 
     def add_token(self, token: Token) -> None:
-        """Raises :class:`.EngineError` if there is one of that name."""
+        """Raises :class:`NameTaken` if there is one of that name."""
         ...
 
     def remove_token(self, name: str) -> bool:
@@ -54,6 +62,8 @@ def mint(name: str, scopes: Iterable[Right], random: bytes, now: float) -> tuple
     """
     if not NAME.fullmatch(name):
         raise ValueError(f"a token's name has up to 64 letters, digits and . _ @ -, and {name!r} is none")
+    if LIKE_A_SECRET.search(name):
+        raise ValueError("a token's name is shown in lists and logs, and this one looks like a secret; give another")
     found = tuple(dict.fromkeys(scopes))
     if not found:
         raise ValueError(f"the token {name} would have no scope; give it one of read, run, approve, admin")
@@ -83,16 +93,20 @@ class Keyring:
     """The tokens of a store, looked at anew when what is known of them is a second old. Without a store: none."""
 
     def __init__(self, store: TokenStore | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._tokens: Sequence[Token] = ()
         self._until = -1.0
 
     def tokens(self) -> Sequence[Token]:
-        if self._store is not None and self._clock() >= self._until:
-            self._tokens = self._store.tokens()
+        if self.store is not None and self._clock() >= self._until:
+            self._tokens = self.store.tokens()
             self._until = self._clock() + KNOWN_FOR
         return self._tokens
+
+    def forget(self) -> None:
+        """Ask the store anew next time: it has been changed here."""
+        self._until = -1.0
 
     def principal(self, secret: str) -> Principal | None:
         token = matching(secret, self.tokens())

@@ -7,10 +7,14 @@ import { Icon, Mark } from "./icons.js";
 import { useKeys } from "./keys.js";
 import { List } from "./list.js";
 import { Login } from "./login.js";
+import { Policies } from "./policies.js";
 import { RunPage } from "./run.js";
 import { app, open, openDialog, unsay, useMay } from "./state.js";
+import { Tokens } from "./tokens.js";
 import { Workers } from "./workers.js";
 
+// Views beside the runs.
+const VIEWS = { approvals: Approvals, workers: Workers, policies: Policies, tokens: Tokens };
 const THEMES = ["", "light", "dark"];
 const THEME_NAMES = { "": "as the system has it", light: "light", dark: "dark" };
 
@@ -54,10 +58,16 @@ function App() {
   const [theme, nextTheme] = useTheme();
   const signedIn = app.use((whole) => whole.signedIn);
   const mine = useMay("run");
+  const admin = app.use((whole) => whole.me?.scopes.includes("admin") ?? false);
   const waiting = app.use((whole) => whole.approvals.length);
   useEffect(() => {
     document.title = `${waiting ? `(${waiting}) ` : ""}watchkeeper`;
   }, [waiting]);
+  const here = view === "runs" && id ? "run" : Object.hasOwn(VIEWS, view) ? view : "list";
+  const page = (name) => (here === name ? "page" : undefined);
+  useEffect(() => {
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [here, admin]);
   useKeys({
     a: () => (location.hash = "#/approvals"),
     r: () => (location.hash = "#/"),
@@ -67,7 +77,6 @@ function App() {
     "?": () => openDialog({ name: "help" }),
   });
   if (!signedIn) return html`<${Login} /><${Toasts} />`;
-  const here = view === "runs" && id ? "run" : view === "approvals" || view === "workers" ? view : "list";
   return html`<a class="skip" href="#main" onClick=${(event) => {
       event.preventDefault();
       document.getElementById("main").focus();
@@ -76,9 +85,11 @@ function App() {
       <a class="brand" href="#/" aria-label="watchkeeper: runs"><${Mark} /><span>watchkeeper</span></a>
       <nav aria-label="Pages">
         <a href="#/" aria-current=${here === "list" || here === "run" ? "page" : undefined}>Runs</a>
-        <a href="#/approvals" aria-current=${here === "approvals" ? "page" : undefined}>Approvals${waiting > 0 &&
+        <a href="#/approvals" aria-current=${page("approvals")}>Approvals${waiting > 0 &&
         html`<span class="badge" aria-label=${`${plural(waiting, "call")} waiting`}>${waiting}</span>`}</a>
-        <a href="#/workers" aria-current=${here === "workers" ? "page" : undefined}>Workers</a>
+        <a href="#/workers" aria-current=${page("workers")}>Workers</a>
+        <a href="#/policies" aria-current=${page("policies")}>Policies</a>
+        ${admin && html`<a href="#/tokens" aria-current=${page("tokens")}>Tokens</a>`}
       </nav>
       <span class="grow"></span>
       <${Line} />
@@ -89,8 +100,7 @@ function App() {
     </header>
     <main id="main" tabindex="-1" class=${`view-${here}`}>
       ${here === "run" && html`<${RunPage} key=${id} id=${id} />`}
-      ${here === "approvals" && html`<${Approvals} />`}
-      ${here === "workers" && html`<${Workers} />`}
+      ${Object.hasOwn(VIEWS, here) && html`<${VIEWS[here]} key=${here} />`}
       ${here === "list" && html`<${List} />`}
     </main>
     <${Dialogs} /><${Toasts} />`;

@@ -1,38 +1,20 @@
-// Dialogs: cancel with its proof, stop all with what it will stop, start, steer, budget, help.
+// Dialogs: cancel with its proof, start, steer, budget, help; those that stop many runs at once are in many.js.
 import { ask, of, post } from "./api.js";
-import { html, useEffect, useState } from "./dom.js";
-import { amount as amountOf, dimensionName, duration, oneLine, plural, visible, whole } from "./format.js";
+import { html, useState } from "./dom.js";
+import { amount as amountOf, dimensionName, duration, oneLine, visible } from "./format.js";
+import { Form, Good, Modes, Reason, WAIT } from "./forms.js";
 import { KEYS } from "./keys.js";
+import { CancelMany, StopAll } from "./many.js";
 import { Modal, State } from "./parts.js";
 import { normal } from "./runs.js";
 import { app, attempt, closeDialog, say, signOut, take, useRun } from "./state.js";
 import { serverNow } from "./store.js";
 
-const WAIT = 15;
-const MODES = [
-  ["after_turn", "After the turn", "No new model request. The calls of this turn finish; what was done is kept."],
-  ["now", "Now", "Calls are cancelled and process trees ended; the outcome is there after the grace period at the latest."],
-  ["kill", "Kill", "As now, without the grace period. For a run that does not stop otherwise."],
-];
-
 export function Dialogs() {
   const dialog = app.use((whole) => whole.dialog);
-  const Named = dialog && { cancel: Cancel, stop: StopAll, start: Start, steer: Steer, budget: Budget, help: Help }[dialog.name];
+  const Named = dialog && { cancel: Cancel, many: CancelMany, stop: StopAll, start: Start, steer: Steer, budget: Budget, help: Help }[dialog.name];
   return Named ? html`<${Named} key=${dialog.name} ...${dialog} />` : null;
 }
-
-function Form({ onSubmit, busy, action, tone = "primary", children }) {
-  return html`<form onSubmit=${(event) => {
-    event.preventDefault();
-    onSubmit();
-  }}>${children}
-    <footer><button type="button" class="ghost" onClick=${closeDialog}>Leave it</button>
-      <button type="submit" class=${tone} disabled=${busy}>${busy ? "Working…" : action}</button></footer></form>`;
-}
-
-const Reason = ({ value, set, hint, first }) =>
-  html`<label class="field"><span>Reason <i>goes into the outcome</i></span>
-    <input value=${value} maxlength="200" data-first=${first ? "" : undefined} placeholder=${hint} onInput=${(event) => set(event.target.value)} /></label>`;
 
 function Cancel({ run: id }) {
   const run = useRun(id);
@@ -54,11 +36,7 @@ function Cancel({ run: id }) {
   return html`<${Modal} title="Cancel this run?" onClose=${closeDialog}>
     <p class="about">${oneLine(run?.spec.task, 140)} <code>${visible(id)}</code></p>
     <${Form} onSubmit=${go} busy=${busy} action="Cancel the run" tone="danger solid">
-      <fieldset class="choices"><legend class="sr">Mode</legend>
-        ${MODES.map(
-          ([value, title, about]) => html`<label class="choice"><input type="radio" name="mode" value=${value} checked=${mode === value}
-            data-first=${value === "now" ? "" : undefined} onChange=${() => setMode(value)} /><span><b>${title}</b><i>${about}</i></span></label>`,
-        )}</fieldset>
+      <${Modes} value=${mode} set=${setMode} />
       <${Reason} value=${reason} set=${setReason} hint="no longer needed" />
       <p class="soft">Its sub-agents end with it.</p>
     <//>
@@ -76,45 +54,7 @@ function Proof({ proof }) {
     <h3>What ended, and when</h3>
     ${proof.ended.length ? "" : html`<p class="soft">Nothing was left to end.</p>`}
     <ul class="facts">${proof.ended.map((one) => html`<li><code>${visible(one.call)}</code><b>${visible(one.tool)}</b><i>${visible(one.kind)} after ${duration(one.seconds)}</i></li>`)}</ul>
-    <footer><button type="button" class="primary" data-first="" onClick=${closeDialog}>Good</button></footer>
-  <//>`;
-}
-
-function StopAll() {
-  const [plan, setPlan] = useState(null);
-  const [done, setDone] = useState(null);
-  const [reason, setReason] = useState("");
-  const [busy, setBusy] = useState(false);
-  const runs = app.get().runs;
-  useEffect(() => {
-    attempt(() => post("/v1/stop-all", { reason: "stop all", dry_run: true, wait: 0 })).then((found) => (found ? setPlan(found.runs) : closeDialog()));
-  }, []);
-  const go = async () => {
-    setBusy(true);
-    const found = await attempt(() => post("/v1/stop-all", { reason: reason.trim() || "stop all", dry_run: false, wait: WAIT }));
-    setBusy(false);
-    if (found) setDone(found.runs);
-  };
-  if (!plan) return html`<${Modal} title="Stop all runs" onClose=${closeDialog}><p class="soft">Asking what this would stop…</p><//>`;
-  if (done) {
-    const ended = done.filter((one) => one.state === "ended").length;
-    return html`<${Modal} title=${`${plural(ended, "run")} of ${whole(done.length)} ended`} onClose=${closeDialog} wide>
-      <ul class="stops" tabindex="0" aria-label="What ended how">${done.map((one) => html`<li key=${one.run}><${State} kind=${one.state === "ended" ? one.outcome || "completed" : one.state} />
-        <span class="stop-task">${oneLine(one.task, 90)}</span><code>${visible(one.run)}</code></li>`)}</ul>
-      <footer><button type="button" class="primary" data-first="" onClick=${closeDialog}>Good</button></footer>
-    <//>`;
-  }
-  if (!plan.length) {
-    return html`<${Modal} title="Nothing to stop" onClose=${closeDialog}><p class="soft">No run is at work, paused or queued.</p>
-      <footer><button type="button" class="primary" data-first="" onClick=${closeDialog}>Good</button></footer><//>`;
-  }
-  return html`<${Modal} title=${`Stop all ${plural(plan.length, "run")}?`} onClose=${closeDialog} wide>
-    <p class="about">These runs are cancelled now, queued ones too. What was done is kept; each gets its outcome.</p>
-    <ul class="stops" tabindex="0" aria-label="What will be stopped">${plan.map((one) => html`<li key=${one.run}><${State} kind=${runs.get(one.run)?.kind ?? one.state} />
-      <span class="stop-task">${oneLine(one.task, 90)}</span><code>${visible(one.run)}</code></li>`)}</ul>
-    <${Form} onSubmit=${go} busy=${busy} action=${`Stop ${plural(plan.length, "run")}`} tone="danger solid">
-      <${Reason} value=${reason} set=${setReason} hint="stop all" first />
-    <//>
+    <${Good} />
   <//>`;
 }
 

@@ -7,6 +7,7 @@ export const KEYS = [
   ["Enter", "Open the run"],
   ["Esc", "Back, or close"],
   ["c", "Cancel the run"],
+  ["Shift + C", "Cancel runs by filter"],
   ["a", "Approvals"],
   ["r", "Runs"],
   ["n", "Start a run"],

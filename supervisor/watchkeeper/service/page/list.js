@@ -23,6 +23,7 @@ export function List() {
   const rows = useMemo(() => listed(all.values(), look), [version, look.group, look.query, look.order]);
   const counts = useMemo(() => counted(all.values()), [version]);
   const mine = useMay("run");
+  const live = useMemo(() => rows.reduce((sum, run) => sum + isLive(run), 0), [rows]);
   const field = useRef(null);
   const body = useRef(null);
 
@@ -36,6 +37,7 @@ export function List() {
     body.current?.show(next);
     return true;
   };
+  const cancelMany = () => mine && openDialog({ name: "many", query: looked.get().query, group: looked.get().group });
   useKeys({
     "/": () => field.current.focus(),
     j: () => go(1),
@@ -50,6 +52,7 @@ export function List() {
       const run = rows[place()];
       if (run && isLive(run)) openDialog({ name: "cancel", run: run.run });
     },
+    C: cancelMany,
     Escape: () => (look.query ? looked.set({ query: "" }) : false),
   });
 
@@ -74,6 +77,8 @@ export function List() {
               if (rows.length) looked.set({ at: rows[0].run });
             }
           }} /><kbd>/</kbd></label>
+      ${mine && counts.live > 0 && html`<button class="danger many" type="button" title="Cancel runs by filter (Shift + C)" onClick=${cancelMany}><${Icon} name="stop" /><span>${
+        look.query && live ? `Cancel ${whole(live)}…` : "Cancel by filter…"}</span></button>`}
       ${mine && html`<button class="primary" type="button" onClick=${() => openDialog({ name: "start" })}><${Icon} name="plus" />Start a run</button>`}
     </div>
     <div class="table" role="table" aria-label="Runs" aria-rowcount=${rows.length + 1}>
