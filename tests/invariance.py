@@ -22,8 +22,8 @@ async def _looked_through(self: Supervisor, run: Run) -> None:
 
 
 def look_through(run: Run) -> None:
-    """A run that an engine keeps may be one of several attempts, whose facts end and begin where they please."""
-    if run.log.n <= MOST and getattr(run.root, "lease", None) is None:
+    """Also one that an engine keeps: its log has the facts of all attempts."""
+    if run.log.n <= MOST:
         found.extend(f"run {run.id} of {run.agent.name}: {violation}" for violation in violations_of(run))
 
 

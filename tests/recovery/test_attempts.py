@@ -944,7 +944,9 @@ async def test_three_attempts_that_die_without_a_record_hand_the_run_over() -> N
         async with engine:
             lease = await first(engine)
             last = slow[-1]
-            more = Recovered(n=last.n + 1, run=RUN, at=last.at, t=last.t, turn=1, user_turn=1, attempt=attempt)
+            more = Recovered(
+                n=last.n + 1, run=RUN, at=last.at, t=last.t, turn=1, user_turn=1, attempt=attempt, again=("call_0_0",)
+            )
             await lease.append([more])
     world = World()
     async with working(engine, WORK(world), seeded=2):
