@@ -34,7 +34,8 @@ async def close_unexecuted(lease: Lease, seams: Seams, wording: Wording, status:
 
 async def end_orphans(lease: Lease, seams: Seams, wording: Wording) -> dict[str, dict[str, Any]]:
     """Give each sub-agent that has none its end record, those that were started last first. By id what the parent's
-    ``ChildEnded`` says of it (:func:`told`), its ``parent``, and whether a writing call began in its tree (``wrote``).
+    ``ChildEnded`` says of it (:func:`told`), its ``parent``, whether a writing call began in its tree (``wrote``), and
+    the ``commands`` that it had taken.
     """
     ends: dict[str, dict[str, Any]] = {}
     for status in reversed(await lease.children()):
@@ -47,7 +48,7 @@ async def end_orphans(lease: Lease, seams: Seams, wording: Wording) -> dict[str,
 
 def told(end: Mapping[str, Any]) -> dict[str, Any]:
     """Of the end of a sub-agent what stands in ``ChildEnded``."""
-    return {name: value for name, value in end.items() if name not in ("parent", "wrote")}
+    return {name: value for name, value in end.items() if name not in ("parent", "wrote", "commands")}
 
 
 def _end(
@@ -93,6 +94,7 @@ def _end(
         "depth": 1 + max((one["depth"] for one in tree), default=0),
         "work": work.digest,
         "parent": parent,
+        "commands": past.commands,
         "wrote": bool(past.keys) or any(one["wrote"] for one in tree),
     }
 

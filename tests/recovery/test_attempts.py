@@ -363,6 +363,92 @@ async def test_a_word_that_was_read_is_not_said_twice() -> None:
     assert [event.text for event in of(after, UserMessage)] == ["Do it.", "Be quick."]
 
 
+class Unanswered(MemoryEngine):
+    """One whose worker dies before it can say what became of a command."""
+
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+
+            async def settle(command: AnyCommand, answer: Answered) -> None:
+                await anyio.sleep_forever()
+
+            lease.settle = settle  # type: ignore[method-assign]
+            yield lease
+
+
+async def test_a_word_that_was_read_and_not_answered_is_answered_by_the_next_attempt() -> None:
+    slow, engine = Slow(), Unanswered(seams=VirtualSeams())
+    async with working(engine, slow.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        await slow.begun()
+        await engine.send(RUN, Steer(text="Be quick.", id="c1"))
+        slow.going.set()
+        async for event in engine.watch(RUN):
+            if isinstance(event, UserMessage) and event.command:
+                break
+        for lease in list(engine.leases_given):
+            lease.die()  # nothing more of this attempt counts
+    sound, again = memory(), Slow()
+    sound.__dict__.update(engine.__dict__)
+    again.going.set()
+    async with working(sound, again.agent, seeded=2):
+        assert (await sound.answered(RUN, "c1")).taken
+        after = await kept(sound)
+    assert [event.text for event in of(after, UserMessage)] == ["Do it.", "Be quick."]
+    assert len(of(after, Recovered)) == 1
+
+
+async def test_a_word_that_a_sub_agent_of_a_dead_attempt_has_read_was_taken() -> None:
+    from test_cuts import delegating
+
+    whole, _, spec = await uncut(delegating)
+    child = next(event.run for event in whole if event.run != RUN)
+    place = next(place for place, event in enumerate(whole, 1) if event.run == child and isinstance(event, CallEnded))
+    last = next(event for event in reversed(whole[:place]) if event.run == child)
+    word = UserMessage(
+        n=last.n + 1, run=child, parent=RUN, at=last.at, t=last.t, text="Be quick.", source="steer", command="c1"
+    )
+    engine = await seed([*whole[:place], word], spec)
+    async with engine:
+        await engine.send(child, Steer(text="Be quick.", id="c1"))
+        await engine.send(child, Steer(text="Be slow.", id="c2"))
+    async with working(engine, delegating(World()), seeded=2):
+        assert (await engine.answered(child, "c1")).taken
+        assert not (await engine.answered(child, "c2")).taken
+        await kept(engine)
+
+
+async def test_what_was_taken_before_the_end_of_an_attempt_is_answered_by_it() -> None:
+    slow, engine, may_write = Slow(), memory(), anyio.Event()
+    async with working(engine, slow.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await slow.begun()
+        assert run.lease is not None
+        sound = run.lease.append
+
+        async def late(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
+            await may_write.wait()
+            await sound(events, charges)
+
+        run.lease.append = late  # type: ignore[method-assign]
+        sent = [await engine.send(RUN, Pause(reason="to think")), await engine.send(RUN, Steer(text="Wait.", id="c2"))]
+        sent += [await engine.send(RUN, AddBudget(amounts={"turns": 5})) for _ in range(2)]
+        while run.limits()["turns"] != 30:
+            await run.changed()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(boss.drain, 0)
+            while run.log.n <= run.cut_at or run.cut is None:
+                await run.changed()
+            may_write.set()
+        left = anyio.current_time()
+    assert anyio.current_time() - left < 1  # nothing was waited for that does not come
+    async with engine:
+        answers = {one.command.id: one.answer for one in engine.tree(RUN).commands.values()}
+        assert [answer is not None and answer.taken for answer in answers.values()] == [True, False, True, True]
+        assert answers["c2"] is None  # nobody has read it: it is for the next attempt
+
+
 # -- the end of an attempt ---------------------------------------------------------------------------------------------
 
 
