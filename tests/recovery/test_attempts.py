@@ -52,6 +52,7 @@ from watchkeeper.messages import (
     Recovered,
     Resumed,
     RunEnded,
+    RunStarted,
     Suspended,
     TurnStarted,
     UserMessage,
@@ -1139,6 +1140,55 @@ async def test_a_started_run_that_is_cancelled_before_its_lease_is_executed_by_n
             await anyio.sleep(0.01)
             status = await engine.get(second.id)
         assert slow.began == 1
+
+
+async def test_a_started_run_that_was_cancelled_keeps_its_end_when_the_worker_drains() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent, max_runs=1, drain=0) as boss:
+        await boss.start(slow.agent, "Do it.")
+        await slow.begun()
+        second = await boss.start(slow.agent, "Do it.")
+        second.cancel("never mind")
+        await boss.drain(0)
+        assert (await second.wait()).reason == "never mind"
+    again = Slow()
+    async with working(engine, again.agent, seeded=2):
+        again.going.set()
+        assert of(await kept(engine, second.id), RunEnded)[0].outcome.reason == "never mind"
+        assert again.began <= 1  # the first one
+
+
+class Late(MemoryEngine):
+    """One whose leases are on their way for a while, as those of a file are."""
+
+    def __init__(self) -> None:
+        super().__init__(seams=VirtualSeams())
+        self.arrive = anyio.Event()
+
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+            await self.arrive.wait()
+            yield lease
+
+
+async def test_a_lease_that_comes_after_the_end_of_its_run_closes_it() -> None:
+    slow, engine = Slow(), Late()
+    slow.going.set()
+    async with working(engine, slow.agent) as boss:
+        run = await boss.start(slow.agent, "Do it.")
+        while not engine.leases_given:
+            await anyio.lowlevel.checkpoint()
+        run.cancel("never mind")
+        assert (await run.wait()).reason == "never mind"
+        await anyio.sleep(1)
+        engine.arrive.set()
+        facts = await kept(engine, run.id)
+        assert of(facts, RunEnded)[0].outcome.reason == "never mind"
+        assert not of(facts, RunStarted)
+        assert (await engine.get(run.id)).attempt == 1
+        other = await boss.start(slow.agent, "Do it.")  # its place is free
+        assert (await other.wait()).answer == "Done."
+    assert slow.began == 1
 
 
 async def test_a_start_that_fails_leaves_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
