@@ -42,6 +42,7 @@ from watchkeeper.messages import (
     CallEnded,
     CallProposed,
     CallStarted,
+    CancelConfirmed,
     CancelRequested,
     ChildEnded,
     Finding,
@@ -52,6 +53,7 @@ from watchkeeper.messages import (
     Recovered,
     Resumed,
     RunEnded,
+    RunEnding,
     RunStarted,
     Suspended,
     TurnStarted,
@@ -1080,6 +1082,42 @@ async def test_the_sub_agents_of_a_dead_attempt_get_their_end() -> None:
         replies = len(of(whole[:place], ModelReplied)) + sum(model.asked for model in world.models)
         assert outcome.spent["tokens"] == replies * 20
         check(root(facts), outcome, world)
+
+
+async def test_a_sub_agent_that_was_ending_ends_as_it_was_to() -> None:
+    from test_cuts import delegating
+
+    whole, _, spec = await uncut(delegating)
+    child = next(event.run for event in whole if event.run != RUN)
+    ending = next(place for place, event in enumerate(whole, 1) if event.run == child and isinstance(event, RunEnding))
+    engine = await seed(whole[:ending], spec)
+    async with working(engine, delegating(World()), seeded=2):
+        facts, own = await kept(engine), await kept(engine, child)
+    outcome = of(own, RunEnded)[0].outcome
+    assert (outcome.status, outcome.reason, outcome.answer, outcome.partial) == ("completed", "answer", "Helped.", None)
+    first_end = of(facts, ChildEnded)[0]
+    assert (first_end.child, first_end.status) == (child, "completed")
+    assert not of(own, CancelRequested)
+
+
+async def test_of_a_sub_agent_that_was_being_cancelled_the_first_reason_counts() -> None:
+    from test_cuts import delegating
+
+    whole, _, spec = await uncut(delegating)
+    child = next(event.run for event in whole if event.run != RUN)
+    place = next(place for place, event in enumerate(whole, 1) if event.run == child and isinstance(event, CallStarted))
+    last = whole[place - 1]
+    asked = CancelRequested(
+        n=last.n + 1, run=child, parent=RUN, at=last.at, t=last.t, mode="after_turn", reason="enough"
+    )
+    engine = await seed([*whole[:place], asked], spec)
+    async with working(engine, delegating(World()), seeded=2):
+        facts, own = await kept(engine), await kept(engine, child)
+    outcome = of(own, RunEnded)[0].outcome
+    assert (outcome.status, outcome.reason) == ("cancelled", "enough")
+    assert [event.reason for event in of(own, CancelRequested)] == ["enough"]
+    assert [event.abandoned for event in of(own, CancelConfirmed)] == [("look",)]
+    assert of(facts, ChildEnded)[0].reason == "enough"
 
 
 async def test_what_a_sub_agent_of_a_dead_attempt_has_called_counts_by_tool_too() -> None:

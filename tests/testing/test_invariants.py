@@ -12,6 +12,8 @@ import pytest
 import invariance
 from support import BARE, facts, scripted, supervised
 from watchkeeper import Agent, Event, Limits, Rule, Run, tool, writes
+from watchkeeper.engine import RunSpec
+from watchkeeper.journal.unstarted import cancelled
 from watchkeeper.messages import (
     ApprovalRequested,
     ApprovalResolved,
@@ -259,7 +261,6 @@ WRONG_ATTEMPTS: dict[str, tuple[str, Callable[[Log], None]]] = {
     "a writer that runs a third time": ("once", second(CallStarted, 3, attempt=3)),
     "a start after the run was given back": ("attempt", given_back(CallStarted, 4)),
     "a request after the run was given back": ("attempt", given_back(ModelRequested, 1)),
-    "an end after the run was given back": ("attempt", given_back(RunEnding)),
     "an attempt that gives back what another has": (
         "attempt",
         lambda log: log.insert(place(log, CallEnded, 1), msgspec.structs.replace(GIVEN_BACK, attempt=2)),
@@ -331,6 +332,12 @@ def test_of_a_run_that_its_attempt_left_open_nothing_is_missing(sound: Log) -> N
     assert {violation.rule for violation in violations(log)} == {"end", "result"}
     assert violations(log, broken_off=True) == []
     assert violations(renumbered([*log, GIVEN_BACK]), broken_off=True) == []
+
+
+def test_a_run_that_was_cancelled_in_the_queue_breaks_none() -> None:
+    log = cancelled("r", RunSpec(agent="a", task="t"), "never mind", "now", 1e9)
+    assert violations(log) == []
+    assert [violation.rule for violation in violations(renumbered(list(log[1:])))] == ["cancel"]
 
 
 def test_a_missing_fact_is_a_gap(sound: Log) -> None:

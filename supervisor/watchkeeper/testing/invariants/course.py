@@ -84,7 +84,7 @@ class Course:
 
     def _run_ending(self, event: RunEnding) -> None:
         self._ending = event
-        if event.status == "cancelled" and not self._confirmed:
+        if event.status == "cancelled" and self._began and not self._confirmed:
             self._say("cancel", event, "the cancel is not confirmed")
 
     def _run_ended(self, event: RunEnded) -> None:
