@@ -28,7 +28,7 @@ from watchkeeper.engine import RunSpec
 from watchkeeper.journal import SqliteEngine
 from watchkeeper.messages import CallEnded, CallProposed, CallStarted, ModelReplied, RunEnded
 from watchkeeper.model import Request
-from watchkeeper.testing import ScriptedModel, Step, call, check_conversation, say
+from watchkeeper.testing import ScriptedModel, Step, call, check_conversation, say, violations
 
 RUN, TOKENS = "r1", 20
 SENT = 3
@@ -191,6 +191,7 @@ def wrongs(folder: Path, facts: Sequence[Event]) -> list[str]:
     replies = sum(isinstance(event, ModelReplied) for event in facts)
     if outcome.spent["tokens"] < replies * TOKENS:
         found.append(f"{outcome.spent['tokens']} tokens were counted, and the provider gave {replies * TOKENS}")
+    found += map(str, violations(facts, idempotent=["put"], unasked=["send"]))
     return found
 
 

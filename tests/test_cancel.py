@@ -17,6 +17,7 @@ from watchkeeper.messages import (
     CallStarted,
     CancelConfirmed,
     CancelRequested,
+    LimitsRaised,
     ModelRequested,
     RunEnded,
     RunEnding,
@@ -364,6 +365,27 @@ async def test_from_another_thread() -> None:
         with supervisor.seams.outside_work():
             await anyio.to_thread.run_sync(other)
     assert seen == ["running", "from a thread"]
+
+
+async def test_more_budget_from_another_thread_counts_when_it_returns() -> None:
+    async with supervised() as supervisor:
+        run = await supervisor.start(Agent(scripted(call(("hang", {}))), [hang], limits=Limits(max_turns=3)), "task")
+        await started(run, 1)
+
+        def other() -> None:
+            run.threadsafe.add_budget({"turns": 2}, by="ann")
+            assert run.threadsafe.snapshot()["limits"]["turns"] == 5
+            with pytest.raises(ValueError, match="no limit of money"):
+                run.threadsafe.add_budget({"money": 1})
+            run.threadsafe.cancel()
+            run.threadsafe.wait(5)
+            with pytest.raises(RunEndedError, match="be granted more"):
+                run.threadsafe.add_budget({"turns": 2})
+
+        with supervisor.seams.outside_work():
+            await anyio.to_thread.run_sync(other)
+        raised = of(await facts(run), LimitsRaised)
+    assert [(event.amounts, event.by) for event in raised] == [({"turns": 2}, "ann")]
 
 
 async def test_each_number_of_tools_is_cancelled() -> None:

@@ -21,7 +21,17 @@ PAGE = 100
 
 
 class EngineError(WatchkeeperError):
-    """An engine cannot do what it was asked to; the message names the thing, the place and the remedy."""
+    """An engine cannot do what it was asked to; the message names the thing, the place and the remedy. It is one of the
+    kinds below, or what was asked for cannot be (another run has that id, there is no such command, …)."""
+
+
+class Unavailable(EngineError):
+    """It cannot do it now: it is busy, its disk is full, or it is closed. The same may be asked again."""
+
+
+class Unusable(EngineError):
+    """What it keeps the runs in is not to be used (damaged, deleted, not to be written to, of a newer version):
+    somebody has to see to that first."""
 
 
 class Fenced(EngineError):

@@ -60,6 +60,8 @@ class Worker:
         self._most = most
         self._expected: dict[str, Run] = {}
         """Runs that were started here and have no lease yet."""
+        self._forgotten: dict[str, Ending] = {}
+        """How runs have ended that were started here, as long as a lease of them may still come."""
         self._taken: dict[str, Lease] = {}
         self.refused: dict[str, str] = {}
         """Runs that cannot be executed here, and why."""
@@ -104,13 +106,18 @@ class Worker:
             raise
 
     async def forget(self, run: Run) -> None:
-        """A run that was started here has ended before it had a lease: nobody is to execute it any more."""
+        """A run that was started here has ended before it had a lease: nobody is to execute it any more. A lease that
+        is on its way closes it."""
         self._expected.pop(run.id, None)
-        if run.cut is None and run.ending is not None:
-            try:
-                await self._engine.cancel(run.id, run.ending.reason, run.mode or "now")
-            except WatchkeeperError as error:
-                reports.report("cancel_not_kept", run=run.id, cause=str(error))
+        if run.cut is not None or run.ending is None:
+            return
+        self._forgotten[run.id] = run.ending
+        try:
+            await self._engine.cancel(run.id, run.ending.reason, run.mode or "now")
+            if (await self._engine.get(run.id)).state == "ended":
+                self._forgotten.pop(run.id, None)
+        except WatchkeeperError as error:
+            reports.report("cancel_not_kept", run=run.id, cause=str(error))
 
     async def give_back(self, run: Run) -> None:
         """An attempt is over. Of one that ended before it had a journal nothing is kept: it gets its end here, and what
@@ -122,16 +129,15 @@ class Worker:
             if run.obedience is not None:
                 await run.obedience.close(ended=run.cut is None)
             if run.cut is None and not run.log.is_journaled:
-                held = await self._close_unbegun(run, lease)
+                held = await self._close_unbegun(run.ending, lease)
             if not held:
                 await self._release(lease, suspended=run.cut == "suspended")
         self._leave(lease)
         if held:
             self._tasks.start_soon(self._refuse, lease, held, name=f"refused {lease.run}")
 
-    async def _close_unbegun(self, run: Run, lease: Lease) -> str:
+    async def _close_unbegun(self, ending: Ending | None, lease: Lease) -> str:
         """Why it cannot be ended, if it cannot."""
-        ending = run.ending
         if ending is None or ending.status == "failed":
             return (ending and ending.cause) or "the run ended without a reason"
         try:
@@ -146,7 +152,7 @@ class Worker:
         runs = [run for run in self._supervisor.runs.values() if run.parent is None]
         for run in runs:
             run.suspending = True
-            if run.lease is None:
+            if run.lease is None and run.ending is None:
                 run.cut = "suspended"
                 run.end(Ending("cancelled", "suspended"))
         with anyio.move_on_after(seconds):
@@ -161,9 +167,12 @@ class Worker:
     def _take(self, lease: Lease) -> None:
         self._taken[lease.run] = lease
         run = self._expected.pop(lease.run, None)
+        ending = self._forgotten.pop(lease.run, None)
         if run is not None:
             run.lease = lease
             run.notify()
+        elif ending is not None:
+            self._tasks.start_soon(self._close_forgotten, lease, ending, name=f"forgotten {lease.run}")
         else:
             self._tasks.start_soon(self._lead, lease, name=f"lease {lease.run}")
 
@@ -171,6 +180,15 @@ class Worker:
         """It takes no room any more. Another lease of the same run may have been given since."""
         if self._taken.get(lease.run) is lease:
             del self._taken[lease.run]
+
+    async def _close_forgotten(self, lease: Lease, ending: Ending) -> None:
+        """Its run has ended here before the lease came: what it ended with is its end."""
+        held = await self._close_unbegun(ending, lease)
+        if not held:
+            await self._release(lease)
+        self._leave(lease)
+        if held:
+            await self._refuse(lease, held)
 
     async def _lead(self, lease: Lease) -> None:
         try:

@@ -23,6 +23,7 @@ from .engine import (
     Steer,
 )
 from .errors import ApprovalError, RunEndedError
+from .log import JOURNAL
 from .messages import UserMessage
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ class Obedience:
         self._scope = anyio.CancelScope()
         self._unread: dict[str, AnyCommand] = {}
         """What a user has said and the model has not read yet, by the id of the command."""
-        self._answers, self._to_settle = anyio.create_memory_object_stream[tuple[AnyCommand, Answered]](float("inf"))
+        self._answers, self._to_settle = anyio.create_memory_object_stream[tuple[AnyCommand, Answered, int]](
+            float("inf")
+        )
+        """With the number of the run's last fact when the answer was made."""
         self.folds: dict[type[Event], Callable[[Any], None]] = {UserMessage: self._read}
 
     async def run(self) -> None:
@@ -129,14 +133,15 @@ class Obedience:
     def _answer(self, command: AnyCommand, why: str = "") -> None:
         self._unread.pop(command.id, None)
         try:
-            self._answers.send_nowait((command, Answered(id=command.id, taken=not why, why=why)))
+            self._answers.send_nowait((command, Answered(id=command.id, taken=not why, why=why), self._run.log.n))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             return  # the lease is over: the next attempt answers
 
     async def _settle(self) -> None:
-        """Nobody is told that a command was taken before what came of it is durable."""
-        async for command, answer in self._to_settle:
-            await self._run.log.durable()
+        """Nobody is told that a command was taken before what came of it is durable. Facts that have followed since are
+        not waited for: behind the end of an attempt none becomes durable any more."""
+        async for command, answer, n in self._to_settle:
+            await self._run.log.passed(JOURNAL, n)
             for pause in (*SETTLES_AGAIN, None):
                 try:
                     await self._lease.settle(command, answer)

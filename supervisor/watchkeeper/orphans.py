@@ -11,7 +11,19 @@ from .engine import Lease
 from .history import OPEN, History
 from .ledger import Ledger
 from .log import Log
-from .messages import CallEnded, ChildEnded, Event, Outcome, Result, RunEnded, RunEnding, Settled, Status
+from .messages import (
+    CallEnded,
+    CancelConfirmed,
+    CancelRequested,
+    ChildEnded,
+    Event,
+    Outcome,
+    Result,
+    RunEnded,
+    RunEnding,
+    Settled,
+    Status,
+)
 from .recovery.past import OUTCOME_UNKNOWN, Past
 from .recovery.purse import Purse, used_of
 from .recovery.turns import Turns
@@ -25,7 +37,8 @@ ORPHANED = "orphaned"
 
 
 async def close_unexecuted(lease: Lease, seams: Seams, wording: Wording, status: Status, reason: str) -> None:
-    """Give a run that cannot be executed here its end record, and its sub-agents theirs."""
+    """Give a run that cannot be executed here its end record, and its sub-agents theirs. What was ending already
+    ends as it was to."""
     ends = await end_orphans(lease, seams, wording)
     facts = [event async for event in lease.facts()]
     made, _ = _end(lease.run, "", facts, ends, seams, wording, status, reason)
@@ -34,7 +47,8 @@ async def close_unexecuted(lease: Lease, seams: Seams, wording: Wording, status:
 
 async def end_orphans(lease: Lease, seams: Seams, wording: Wording) -> dict[str, dict[str, Any]]:
     """Give each sub-agent that has none its end record, those that were started last first. By id what the parent's
-    ``ChildEnded`` says of it (:func:`told`), its ``parent``, and whether a writing call began in its tree (``wrote``).
+    ``ChildEnded`` says of it (:func:`told`), its ``parent``, whether a writing call began in its tree (``wrote``), and
+    the ``commands`` that it had taken.
     """
     ends: dict[str, dict[str, Any]] = {}
     for status in reversed(await lease.children()):
@@ -47,7 +61,7 @@ async def end_orphans(lease: Lease, seams: Seams, wording: Wording) -> dict[str,
 
 def told(end: Mapping[str, Any]) -> dict[str, Any]:
     """Of the end of a sub-agent what stands in ``ChildEnded``."""
-    return {name: value for name, value in end.items() if name not in ("parent", "wrote")}
+    return {name: value for name, value in end.items() if name not in ("parent", "wrote", "commands")}
 
 
 def _end(
@@ -93,6 +107,7 @@ def _end(
         "depth": 1 + max((one["depth"] for one in tree), default=0),
         "work": work.digest,
         "parent": parent,
+        "commands": past.commands,
         "wrote": bool(past.keys) or any(one["wrote"] for one in tree),
     }
 
@@ -109,6 +124,13 @@ def _append_end(
     status: Status,
     reason: str,
 ) -> None:
+    asked = past.cancels[0] if past.cancels else None
+    if past.ending is not None:
+        status, reason = past.ending.status, past.ending.reason
+    elif asked is not None:
+        status, reason = asked.status, asked.reason  # the first reason wins
+    elif status in ("cancelled", "handed_over"):
+        asked = log.append(CancelRequested, mode="now", reason=reason, status=status)
     for hold in past.holds.values():
         used = used_of(past, hold)
         purse.spend(used)
@@ -124,14 +146,20 @@ def _append_end(
             text = wording.not_run(begun.tool, f"the run was ended first ({reason})").text
             result = Result(call_id, begun.tool, "not_run", text, by="cancel")
         log.append(CallEnded, slot=begun.slot, result=result)
+    if asked is not None and not past.confirmed:
+        left = tuple(begun.tool for begun in past.open.values() if begun.started)
+        log.append(CancelConfirmed, seconds=log.last_t - asked.t, abandoned=left)
     if past.ending is None:
         log.append(RunEnding, status=status, reason=reason)
+    answer = turns.last_text if status == "completed" else None
     outcome = Outcome(
         run=log.run,
         status=status,
         reason=reason,
         message=wording.outcome(status, reason, turns.turns, ledger.by_tool),
-        partial=turns.last_text or None,
+        answer=answer,
+        forced=answer is not None and turns.finishing is not None,
+        partial=turns.last_text or None if answer is None else None,
         calls=ledger.records(),
         turns=turns.turns,
         usage=turns.usage,

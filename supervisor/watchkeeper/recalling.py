@@ -43,6 +43,11 @@ class Before(NamedTuple):
     crashes: bool
     """It has died too often without getting any further: it is not executed any more."""
 
+    @property
+    def commands(self) -> set[str]:
+        """Commands that it or a sub-agent has taken."""
+        return self.past.commands.union(*(end["commands"] for end in self.children.values()))
+
 
 async def before(lease: Lease, facts: Sequence[Event], seams: Seams, wording: Wording) -> Before:
     """Look at it, and end the sub-agents. Raises what the engine raises."""

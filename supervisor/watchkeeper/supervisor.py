@@ -568,7 +568,7 @@ class Supervisor:
         reader = run.log.reader(JOURNAL, after=known, must=True)
         tasks.start_soon(self._write_journal, run, Journal(run, lease), reader)
         if run.parent is None:
-            taken = run.before.past.commands if run.before is not None else set()
+            taken = run.before.commands if run.before is not None else set()
             run.obedience = Obedience(run, lease, taken)
             tasks.start_soon(run.obedience.run)
 

@@ -45,6 +45,11 @@ class FromThreads:
         check_steer(text)
         self._post(_if_alive(lambda: self._run.steer(text)))
 
+    def add_budget(self, amounts: Mapping[str, float], *, by: str = "", timeout: float | None = 5.0) -> None:
+        """As ``Run.add_budget``: returns when it counts, raises what that raises. ``TimeoutError`` if the loop does not
+        answer in time; it may still count then."""
+        self._ask(lambda: self._run.add_budget(dict(amounts), by=by)).result(timeout)
+
     def approvals(self, timeout: float | None = 5.0) -> tuple[Approval, ...]:
         """As ``Run.approvals``. Raises ``TimeoutError`` if the loop does not answer in time."""
         return self._ask(lambda: self._run.approvals).result(timeout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -14,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-from watchkeeper.engine import Ended, EngineError, Lease, Query, RunSpec, Steer
+from watchkeeper.engine import Ended, EngineError, Lease, Query, RunSpec, Steer, Unavailable, Unusable
 from watchkeeper.journal import MemoryEngine, SqliteEngine, database, lock
 from watchkeeper.journal.control import connect_control
 from watchkeeper.journal.lock import is_held
@@ -43,7 +44,7 @@ async def test_a_full_disk_is_said_and_what_was_asked_can_be_asked_again(tmp_pat
         await desk.ask(lambda book: book.connection.execute(f"PRAGMA max_page_count={before}").fetchone())
         batch = facts.turn(1, content="x" * 50_000)
         for _ in range(2):
-            with pytest.raises(EngineError, match=r"main\.db cannot be used: .*the disk is full; make room"):
+            with pytest.raises(Unavailable, match=r"main\.db cannot be used: .*the disk is full; make room"):
                 await lease.append(batch, {"team/calls": 1})
         assert not lease.lost
         assert (await engine.get("one")).n == 2
@@ -136,7 +137,7 @@ async def test_a_locked_file_is_waited_for_and_then_named(tmp_path: Path, monkey
         other = sqlite3.connect(file_of(tmp_path), isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         batch = facts.turn(1)
-        with pytest.raises(EngineError, match=r"main\.db .*locked"):
+        with pytest.raises(Unavailable, match=r"main\.db .*locked"):
             await lease.append(batch)
         other.execute("ROLLBACK")
         other.close()
@@ -148,12 +149,12 @@ async def test_a_file_that_is_deleted_under_us_takes_nothing_more(tmp_path: Path
     async with SqliteEngine(tmp_path, worker="main") as engine:
         lease, facts = await begun(engine)
         file_of(tmp_path).unlink()
-        with pytest.raises(EngineError, match=r"main\.db was deleted or replaced"):
+        with pytest.raises(Unusable, match=r"main\.db was deleted or replaced"):
             await lease.append(facts.turn(1))
         shutil.rmtree(tmp_path)
-        with pytest.raises(EngineError, match=r"control\.db was deleted or replaced"):
+        with pytest.raises(Unusable, match=r"control\.db was deleted or replaced"):
             await engine.list(Query())
-        with pytest.raises(EngineError, match=r"control\.db was deleted or replaced"):
+        with pytest.raises(Unusable, match=r"control\.db was deleted or replaced"):
             await engine.limits.define("team", {"calls": 1})
 
 
@@ -163,7 +164,7 @@ async def test_without_its_lock_a_lease_is_lost(tmp_path: Path, monkeypatch: pyt
         lease, facts = await begun(engine)
         file_of(tmp_path).with_suffix(".lock").unlink()
         assert lease.lost
-        with pytest.raises(EngineError, match=r"the lock of .*main\.db was deleted"):
+        with pytest.raises(Unusable, match=r"the lock of .*main\.db was deleted"):
             await lease.append(facts.turn(1))
 
 
@@ -178,6 +179,31 @@ async def test_a_worker_is_one_process_at_a_time(tmp_path: Path) -> None:
             with pytest.raises(EngineError, match="is held by another process"):
                 await second.adopt("main")
     assert not is_held(file_of(tmp_path).with_suffix(".lock"))
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_what_cannot_be_is_told_from_what_cannot_be_now(kind: str, tmp_path: Path) -> None:
+    engine = MemoryEngine() if kind == "memory" else SqliteEngine(tmp_path, worker="main")
+    async with engine:
+        await engine.submit(SPEC, run="one")
+        await engine.send("one", Steer(id="c1", text="Be quick."))
+        for wrong in (
+            lambda: engine.submit(RunSpec(agent="clerk", task="Something else."), run="one"),
+            lambda: engine.send("one", Steer(id="c1", text="Be slow.")),
+            lambda: engine.answered("one", "c2"),
+        ):
+            with pytest.raises(EngineError) as failed:
+                await wrong()
+            assert not isinstance(failed.value, Unavailable | Unusable)
+    with pytest.raises(Unavailable, match="not open"):
+        await engine.get("one")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.ENOSPC, Unavailable), (errno.EMFILE, Unavailable), (errno.EACCES, Unusable)]
+)
+def test_of_what_the_system_says_some_passes(number: int, kind: type[EngineError]) -> None:
+    assert type(database.cannot(Path("a.db"), OSError(number, os.strerror(number)))) is kind
 
 
 def garbage(path: Path) -> None:
@@ -214,7 +240,7 @@ async def test_a_file_that_is_not_ours_is_left_alone(make: Callable[[Path], None
     path = tmp_path / "control.db"
     make(path)
     before = path.read_bytes() if path.is_file() else b""
-    with pytest.raises(EngineError, match=rf"control\.db .*{said}"):
+    with pytest.raises(Unusable, match=rf"control\.db .*{said}"):
         async with SqliteEngine(tmp_path):
             pass
     assert (path.read_bytes() if path.is_file() else b"") == before
@@ -226,7 +252,7 @@ async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = file_of(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
-    with pytest.raises(EngineError, match=r"main\.db cannot be used: .*it is damaged; move it away"):
+    with pytest.raises(Unusable, match=r"main\.db cannot be used: .*it is damaged; move it away"):
         async with SqliteEngine(tmp_path, worker="main"):
             pass
     assert not is_held(path.with_suffix(".lock"))
@@ -257,7 +283,7 @@ def closed_folder() -> Iterator[Path]:
 
 async def test_a_folder_that_is_closed_to_us_is_named(closed_folder: Path) -> None:
     for worker in (None, "main"):
-        with pytest.raises(EngineError, match=r"control\.db cannot be used: Permission denied; check that this user"):
+        with pytest.raises(Unusable, match=r"control\.db cannot be used: Permission denied; check that this user"):
             async with SqliteEngine(closed_folder, worker=worker):
                 pass
 

@@ -42,6 +42,7 @@ from watchkeeper.messages import (
     CallEnded,
     CallProposed,
     CallStarted,
+    CancelConfirmed,
     CancelRequested,
     ChildEnded,
     Finding,
@@ -52,6 +53,8 @@ from watchkeeper.messages import (
     Recovered,
     Resumed,
     RunEnded,
+    RunEnding,
+    RunStarted,
     Suspended,
     TurnStarted,
     UserMessage,
@@ -363,6 +366,92 @@ async def test_a_word_that_was_read_is_not_said_twice() -> None:
     assert [event.text for event in of(after, UserMessage)] == ["Do it.", "Be quick."]
 
 
+class Unanswered(MemoryEngine):
+    """One whose worker dies before it can say what became of a command."""
+
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+
+            async def settle(command: AnyCommand, answer: Answered) -> None:
+                await anyio.sleep_forever()
+
+            lease.settle = settle  # type: ignore[method-assign]
+            yield lease
+
+
+async def test_a_word_that_was_read_and_not_answered_is_answered_by_the_next_attempt() -> None:
+    slow, engine = Slow(), Unanswered(seams=VirtualSeams())
+    async with working(engine, slow.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        await slow.begun()
+        await engine.send(RUN, Steer(text="Be quick.", id="c1"))
+        slow.going.set()
+        async for event in engine.watch(RUN):
+            if isinstance(event, UserMessage) and event.command:
+                break
+        for lease in list(engine.leases_given):
+            lease.die()  # nothing more of this attempt counts
+    sound, again = memory(), Slow()
+    sound.__dict__.update(engine.__dict__)
+    again.going.set()
+    async with working(sound, again.agent, seeded=2):
+        assert (await sound.answered(RUN, "c1")).taken
+        after = await kept(sound)
+    assert [event.text for event in of(after, UserMessage)] == ["Do it.", "Be quick."]
+    assert len(of(after, Recovered)) == 1
+
+
+async def test_a_word_that_a_sub_agent_of_a_dead_attempt_has_read_was_taken() -> None:
+    from test_cuts import delegating
+
+    whole, _, spec = await uncut(delegating)
+    child = next(event.run for event in whole if event.run != RUN)
+    place = next(place for place, event in enumerate(whole, 1) if event.run == child and isinstance(event, CallEnded))
+    last = next(event for event in reversed(whole[:place]) if event.run == child)
+    word = UserMessage(
+        n=last.n + 1, run=child, parent=RUN, at=last.at, t=last.t, text="Be quick.", source="steer", command="c1"
+    )
+    engine = await seed([*whole[:place], word], spec)
+    async with engine:
+        await engine.send(child, Steer(text="Be quick.", id="c1"))
+        await engine.send(child, Steer(text="Be slow.", id="c2"))
+    async with working(engine, delegating(World()), seeded=2):
+        assert (await engine.answered(child, "c1")).taken
+        assert not (await engine.answered(child, "c2")).taken
+        await kept(engine)
+
+
+async def test_what_was_taken_before_the_end_of_an_attempt_is_answered_by_it() -> None:
+    slow, engine, may_write = Slow(), memory(), anyio.Event()
+    async with working(engine, slow.agent, drain=0) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        await slow.begun()
+        assert run.lease is not None
+        sound = run.lease.append
+
+        async def late(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
+            await may_write.wait()
+            await sound(events, charges)
+
+        run.lease.append = late  # type: ignore[method-assign]
+        sent = [await engine.send(RUN, Pause(reason="to think")), await engine.send(RUN, Steer(text="Wait.", id="c2"))]
+        sent += [await engine.send(RUN, AddBudget(amounts={"turns": 5})) for _ in range(2)]
+        while run.limits()["turns"] != 30:
+            await run.changed()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(boss.drain, 0)
+            while run.log.n <= run.cut_at or run.cut is None:
+                await run.changed()
+            may_write.set()
+        left = anyio.current_time()
+    assert anyio.current_time() - left < 1  # nothing was waited for that does not come
+    async with engine:
+        answers = {one.command.id: one.answer for one in engine.tree(RUN).commands.values()}
+        assert [answer is not None and answer.taken for answer in answers.values()] == [True, False, True, True]
+        assert answers["c2"] is None  # nobody has read it: it is for the next attempt
+
+
 # -- the end of an attempt ---------------------------------------------------------------------------------------------
 
 
@@ -488,7 +577,8 @@ async def test_a_fence_that_is_seen_at_the_end_is_one() -> None:
         await run.wait()
         assert run.cut == "fenced"
         assert run.seams.clock() - asked < 1
-        assert of(await kept(engine), RunEnded)[0].n > run.log.n
+        facts = await kept(engine)  # the end is another attempt's, whether the cancel was durable by then or not
+        assert (len(of(facts, Recovered)), len(of(facts, RunEnded))) == (1, 1)
 
 
 async def test_a_run_that_ends_already_is_not_suspended() -> None:
@@ -944,7 +1034,9 @@ async def test_three_attempts_that_die_without_a_record_hand_the_run_over() -> N
         async with engine:
             lease = await first(engine)
             last = slow[-1]
-            more = Recovered(n=last.n + 1, run=RUN, at=last.at, t=last.t, turn=1, user_turn=1, attempt=attempt)
+            more = Recovered(
+                n=last.n + 1, run=RUN, at=last.at, t=last.t, turn=1, user_turn=1, attempt=attempt, again=("call_0_0",)
+            )
             await lease.append([more])
     world = World()
     async with working(engine, WORK(world), seeded=2):
@@ -991,6 +1083,42 @@ async def test_the_sub_agents_of_a_dead_attempt_get_their_end() -> None:
         replies = len(of(whole[:place], ModelReplied)) + sum(model.asked for model in world.models)
         assert outcome.spent["tokens"] == replies * 20
         check(root(facts), outcome, world)
+
+
+async def test_a_sub_agent_that_was_ending_ends_as_it_was_to() -> None:
+    from test_cuts import delegating
+
+    whole, _, spec = await uncut(delegating)
+    child = next(event.run for event in whole if event.run != RUN)
+    ending = next(place for place, event in enumerate(whole, 1) if event.run == child and isinstance(event, RunEnding))
+    engine = await seed(whole[:ending], spec)
+    async with working(engine, delegating(World()), seeded=2):
+        facts, own = await kept(engine), await kept(engine, child)
+    outcome = of(own, RunEnded)[0].outcome
+    assert (outcome.status, outcome.reason, outcome.answer, outcome.partial) == ("completed", "answer", "Helped.", None)
+    first_end = of(facts, ChildEnded)[0]
+    assert (first_end.child, first_end.status) == (child, "completed")
+    assert not of(own, CancelRequested)
+
+
+async def test_of_a_sub_agent_that_was_being_cancelled_the_first_reason_counts() -> None:
+    from test_cuts import delegating
+
+    whole, _, spec = await uncut(delegating)
+    child = next(event.run for event in whole if event.run != RUN)
+    place = next(place for place, event in enumerate(whole, 1) if event.run == child and isinstance(event, CallStarted))
+    last = whole[place - 1]
+    asked = CancelRequested(
+        n=last.n + 1, run=child, parent=RUN, at=last.at, t=last.t, mode="after_turn", reason="enough"
+    )
+    engine = await seed([*whole[:place], asked], spec)
+    async with working(engine, delegating(World()), seeded=2):
+        facts, own = await kept(engine), await kept(engine, child)
+    outcome = of(own, RunEnded)[0].outcome
+    assert (outcome.status, outcome.reason) == ("cancelled", "enough")
+    assert [event.reason for event in of(own, CancelRequested)] == ["enough"]
+    assert [event.abandoned for event in of(own, CancelConfirmed)] == [("look",)]
+    assert of(facts, ChildEnded)[0].reason == "enough"
 
 
 async def test_what_a_sub_agent_of_a_dead_attempt_has_called_counts_by_tool_too() -> None:
@@ -1051,6 +1179,55 @@ async def test_a_started_run_that_is_cancelled_before_its_lease_is_executed_by_n
             await anyio.sleep(0.01)
             status = await engine.get(second.id)
         assert slow.began == 1
+
+
+async def test_a_started_run_that_was_cancelled_keeps_its_end_when_the_worker_drains() -> None:
+    slow, engine = Slow(), memory()
+    async with working(engine, slow.agent, max_runs=1, drain=0) as boss:
+        await boss.start(slow.agent, "Do it.")
+        await slow.begun()
+        second = await boss.start(slow.agent, "Do it.")
+        second.cancel("never mind")
+        await boss.drain(0)
+        assert (await second.wait()).reason == "never mind"
+    again = Slow()
+    async with working(engine, again.agent, seeded=2):
+        again.going.set()
+        assert of(await kept(engine, second.id), RunEnded)[0].outcome.reason == "never mind"
+        assert again.began <= 1  # the first one
+
+
+class Late(MemoryEngine):
+    """One whose leases are on their way for a while, as those of a file are."""
+
+    def __init__(self) -> None:
+        super().__init__(seams=VirtualSeams())
+        self.arrive = anyio.Event()
+
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+            await self.arrive.wait()
+            yield lease
+
+
+async def test_a_lease_that_comes_after_the_end_of_its_run_closes_it() -> None:
+    slow, engine = Slow(), Late()
+    slow.going.set()
+    async with working(engine, slow.agent) as boss:
+        run = await boss.start(slow.agent, "Do it.")
+        while not engine.leases_given:
+            await anyio.lowlevel.checkpoint()
+        run.cancel("never mind")
+        assert (await run.wait()).reason == "never mind"
+        await anyio.sleep(1)
+        engine.arrive.set()
+        facts = await kept(engine, run.id)
+        assert of(facts, RunEnded)[0].outcome.reason == "never mind"
+        assert not of(facts, RunStarted)
+        assert (await engine.get(run.id)).attempt == 1
+        other = await boss.start(slow.agent, "Do it.")  # its place is free
+        assert (await other.wait()).answer == "Done."
+    assert slow.began == 1
 
 
 async def test_a_start_that_fails_leaves_no_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from service.inprocess import InProcess
-from watchkeeper.engine import Engine
+from watchkeeper.engine import Engine, EngineError, RunStatus, Unavailable, Unusable
 from watchkeeper.journal import MemoryEngine, SqliteEngine
 from watchkeeper.service.access import Door
 from watchkeeper.service.app import Service
-from watchkeeper.service.client import HttpEngine
+from watchkeeper.service.client import HttpEngine, Refused
 from watchkeeper.testing.conformance import CHECKS, Check, commanding, watching
 
 pytestmark = pytest.mark.anyio
@@ -81,3 +81,19 @@ async def test_it_is_an_engine(check: Check) -> None:
 async def test_it_is_one_over_sqlite(check: Check, tmp_path: Path) -> None:
     with anyio.fail_after(20):
         await check(OverHttpInAFolder(tmp_path))
+
+
+@pytest.mark.parametrize("kind", [Unavailable, Unusable, EngineError])
+async def test_what_the_engine_behind_it_cannot_do_is_of_the_same_kind(kind: type[EngineError]) -> None:
+    engine = MemoryEngine()
+
+    async def failing(run: str) -> RunStatus:
+        raise kind("it cannot")
+
+    engine.get = failing  # type: ignore[method-assign]
+    async with engine, over_http(engine) as client:
+        with pytest.raises(EngineError, match="it cannot") as failed:
+            await client.get("one")
+    found = failed.value
+    assert type(found) is (Refused if kind is EngineError else kind)
+    assert not isinstance(found, Refused) or (found.status, found.problem) == (409, "conflict")

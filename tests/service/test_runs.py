@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from service.standing import HASH, Standing, standing
-from watchkeeper.engine import Answered, Cancel, RunSpec
+from watchkeeper.engine import Answered, Cancel, EngineError, RunSpec, Unavailable, Unusable
 from watchkeeper.messages import (
     ApprovalResolved,
     CallEnded,
@@ -346,3 +346,41 @@ async def test_what_nobody_expected_is_told_without_a_word_of_it(caplog: pytest.
         assert reply.status == 500
         assert b"secret place" not in reply.body
         assert "the secret place" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Unavailable("the disk is full; make room"), (503, "1", "engine")),
+        (Unusable("main.db is damaged; move it away"), (500, None, "engine")),
+        (EngineError("there is another one"), (409, None, "conflict")),
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/v1/runs"), ("POST", "/v1/runs/one/pause"), ("GET", "/v1/runs/one/commands/c1")]
+)
+async def test_what_the_engine_cannot_do_is_told_by_its_kind(
+    method: str, path: str, error: EngineError, told: tuple[int, str | None, str]
+) -> None:
+    async with standing() as stands:
+
+        async def failing(*_: Any, **__: Any) -> Any:
+            raise error
+
+        for name in ("submit", "send", "answered"):
+            setattr(stands.engine, name, failing)
+        if path.endswith("/c1") and told[0] == 409:
+            told = (404, None, "unknown-command")  # that is what the engine means there
+        body = {"agent": "scout", "task": "t"} if path == "/v1/runs" else {}
+        reply = await stands.ask(method, path, body if method == "POST" else None)
+        assert (reply.status, reply.header("retry-after")) == told[:2]
+        assert reply.json["type"] == f"urn:watchkeeper:{told[2]}"
+        assert reply.json["detail"] == str(error)
+
+
+async def test_another_command_of_the_same_id_is_a_conflict() -> None:
+    async with standing() as stands:
+        key = [("idempotency-key", "c1")]
+        assert (await stands.ask("POST", "/v1/runs/one/steer", {"text": "a"}, token="run", headers=key)).status == 202
+        other = await stands.ask("POST", "/v1/runs/one/steer", {"text": "b"}, token="run", headers=key)
+        assert (other.status, other.json["type"]) == (409, "urn:watchkeeper:conflict")

@@ -12,6 +12,8 @@ import pytest
 import invariance
 from support import BARE, facts, scripted, supervised
 from watchkeeper import Agent, Event, Limits, Rule, Run, tool, writes
+from watchkeeper.engine import RunSpec
+from watchkeeper.journal.unstarted import cancelled
 from watchkeeper.messages import (
     ApprovalRequested,
     ApprovalResolved,
@@ -28,10 +30,12 @@ from watchkeeper.messages import (
     Nudged,
     Overrun,
     Paused,
+    Recovered,
     RunEnded,
     RunEnding,
     RunStarted,
     Settled,
+    Suspended,
     decode_event,
     encode_event,
 )
@@ -199,6 +203,7 @@ WRONG: dict[str, tuple[str, Callable[[Log], None]]] = {
     "a hold that is never settled": ("budget", without(Settled)),
     "a hold that is settled twice": ("budget", again(Settled)),
     "a hold that nobody had": ("budget", without(Held)),
+    "an outcome that hides what was spent": ("budget", outcome(spent={"money": 0.5})),
     "one call too many": ("budget", changed(RunStarted, 0, limits={"calls": 4})),
     "a call at work at the end": ("alive", moved(RunEnding, 0, CallEnded, 5)),
     "two writers at once": ("apart", moved(CallStarted, 4, CallEnded, 3)),
@@ -221,6 +226,50 @@ WRONG: dict[str, tuple[str, Callable[[Log], None]]] = {
         lambda log: log.insert(9, Nudged(n=0, run="r", at=0, t=0, text="t", by="equal", cause=10**6)),
     ),
 }
+
+
+LOOK, PUT = "call_1_1", "call_1_2"
+
+
+def taken_up(sound: Log) -> Log:
+    """The same run: its process died while its first call, a reader, was at work, and again during the writer."""
+    log = list(sound)
+    for number, named in ((2, {"again": (LOOK,)}), (3, {"unknown": (PUT,)})):
+        n = place(log, CallStarted, 2 * number - 4)
+        start = log[n]
+        goes_on = Recovered(n=0, run="r", at=0, t=0, attempt=number, **named)
+        log[n + 1 : n + 1] = [goes_on, msgspec.structs.replace(start, attempt=2)]
+    return log
+
+
+GIVEN_BACK = Suspended(n=0, run="r", at=0, t=0, attempt=3)
+
+
+def given_back(kind: type[Event], number: int = 0) -> Callable[[Log], None]:
+    return lambda log: log.insert(place(log, kind, number), GIVEN_BACK)
+
+
+WRONG_ATTEMPTS: dict[str, tuple[str, Callable[[Log], None]]] = {
+    "an attempt at nothing": ("attempt", moved(Recovered, 0, RunStarted)),
+    "an attempt of an earlier number": ("attempt", changed(Recovered, 1, attempt=2)),
+    "a writer that is not named": ("attempt", changed(Recovered, 1, unknown=())),
+    "a reader that is not named": ("attempt", changed(Recovered, 0, again=())),
+    "a call that was not under way": ("attempt", changed(Recovered, 1, unknown=(LOOK, PUT))),
+    "a writer that just runs again": ("attempt", changed(Recovered, 1, unknown=(), again=(PUT,))),
+    "a writer that runs under another key": ("attempt", changed(CallStarted, 3, idempotency_key="other")),
+    "a call that wrote through a sub-agent": ("attempt", changed(Recovered, 0, unknown=(LOOK,), again=())),
+    "a writer that runs a third time": ("once", second(CallStarted, 3, attempt=3)),
+    "a start after the run was given back": ("attempt", given_back(CallStarted, 4)),
+    "a request after the run was given back": ("attempt", given_back(ModelRequested, 1)),
+    "an attempt that gives back what another has": (
+        "attempt",
+        lambda log: log.insert(place(log, CallEnded, 1), msgspec.structs.replace(GIVEN_BACK, attempt=2)),
+    ),
+}
+
+
+def changed_copy(log: Log, kind: type[Event], **fields: Any) -> Event:
+    return msgspec.structs.replace(log[place(log, kind)], **fields)
 
 
 def renumbered(log: Log) -> Log:
@@ -249,7 +298,46 @@ def test_the_sound_log_breaks_none(sound: Log) -> None:
 
 
 def test_each_rule_has_a_case_that_breaks_it() -> None:
-    assert {rule for rule, _ in WRONG.values()} == set(RULES)
+    assert {rule for rule, _ in (*WRONG.values(), *WRONG_ATTEMPTS.values())} == set(RULES)
+
+
+@pytest.mark.parametrize("name", WRONG_ATTEMPTS)
+def test_what_breaks_an_invariant_of_a_later_attempt_is_found(sound: Log, name: str) -> None:
+    rule, change = WRONG_ATTEMPTS[name]
+    log = taken_up(sound)
+    change(log)
+    found = violations(renumbered(log), unasked=["put"])
+    assert rule in {violation.rule for violation in found}, "\n".join(map(str, found))
+
+
+def test_a_run_of_several_attempts_breaks_none(sound: Log) -> None:
+    log = taken_up(sound)
+    assert violations(renumbered(log), unasked=["put"]) == []
+    assert violations(renumbered(log), idempotent=["put"]) == []
+    log.insert(place(log, Recovered, 1), msgspec.structs.replace(GIVEN_BACK, attempt=2))
+    assert violations(renumbered(log), unasked=["put"]) == []
+
+
+def test_what_may_have_had_its_effect_runs_again_if_somebody_permits_it(sound: Log) -> None:
+    log = taken_up(sound)
+    assert [violation.rule for violation in violations(renumbered(log))] == ["attempt"]
+    n = place(log, CallStarted, 3)
+    asked = changed_copy(log, ApprovalRequested, call_id=PUT, approval="a9", arguments='{"what":"x"}')
+    log[n:n] = [asked, changed_copy(log, ApprovalResolved, call_id=PUT, approval="a9")]
+    assert violations(renumbered(log)) == []
+
+
+def test_of_a_run_that_its_attempt_left_open_nothing_is_missing(sound: Log) -> None:
+    log = sound[: place(sound, CallStarted, 2) + 1]
+    assert {violation.rule for violation in violations(log)} == {"end", "result"}
+    assert violations(log, broken_off=True) == []
+    assert violations(renumbered([*log, GIVEN_BACK]), broken_off=True) == []
+
+
+def test_a_run_that_was_cancelled_in_the_queue_breaks_none() -> None:
+    log = cancelled("r", RunSpec(agent="a", task="t"), "never mind", "now", 1e9)
+    assert violations(log) == []
+    assert [violation.rule for violation in violations(renumbered(list(log[1:])))] == ["cancel"]
 
 
 def test_a_missing_fact_is_a_gap(sound: Log) -> None:
@@ -275,6 +363,7 @@ def test_beyond_a_limit_is_an_overrun_if_it_is_said(sound: Log) -> None:
     changed(Settled, 0, amounts={"money": 2.5})(log)
     n = place(log, Settled)
     log.insert(n + 1, Overrun(n=0, run="r", at=0, t=0, dimension="money", over=0.5))
+    outcome(spent={"money": 5.0})(log)
     assert "budget" not in {violation.rule for violation in violations(renumbered(log))}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..engine import Ended, EngineError, Fenced, RunSpec
+from ..engine import Ended, EngineError, Fenced, RunSpec, Unusable
 from ..messages import Event, encode_mended
 from .checks import budget_of, check_amounts, new_facts, without_halves
 from .database import There, connect
@@ -87,7 +87,7 @@ class Book(Seat):
     def begin(self) -> None:
         self._there.check()
         if not self._owned():
-            raise EngineError(
+            raise Unusable(
                 f"the lock of {self.path} was deleted or replaced: another process may own the file by now; "
                 "end this worker and start it anew"
             )

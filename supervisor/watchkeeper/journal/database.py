@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..engine import EngineError
+from ..engine import EngineError, Unavailable, Unusable
 
 BUSY = 10.0
 """Seconds to wait for another process that writes to the same file; each of ours writes for some milliseconds."""
@@ -28,6 +29,15 @@ _MEANINGS = {
     "SQLITE_LOCKED": "it is locked; ask again",
 }
 
+
+_PASSES = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_NOMEM")
+"""What may be otherwise when the same is asked again; so may these of the system:"""
+_PASSING = frozenset(
+    (
+        *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN, errno.EBUSY, errno.EINTR),
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    )
+)
 
 TROUBLES = (sqlite3.Error, OSError, msgspec.MsgspecError)
 """What a file may come to, and :func:`cannot` explains."""
@@ -51,12 +61,12 @@ def cannot(path: Path, error: Exception) -> EngineError:
     if not meaning and isinstance(error, sqlite3.DatabaseError) and "not a database" in str(error):
         meaning = _MEANINGS["SQLITE_NOTADB"]
     if isinstance(error, msgspec.MsgspecError):
-        return EngineError(
-            f"{path} cannot be used: what is in it is not what was written there ({error}); move it away"
-        )
+        return Unusable(f"{path} cannot be used: what is in it is not what was written there ({error}); move it away")
     if isinstance(error, OSError):
-        return EngineError(f"{path} cannot be used: {error.strerror or error}; check that this user may write there")
-    return EngineError(f"{path} cannot be used: {error}{': ' if meaning else ''}{meaning}")
+        kind = Unavailable if error.errno in _PASSING else Unusable
+        return kind(f"{path} cannot be used: {error.strerror or error}; check that this user may write there")
+    kind = Unavailable if name.startswith(_PASSES) else Unusable
+    return kind(f"{path} cannot be used: {error}{': ' if meaning else ''}{meaning}")
 
 
 class There:
@@ -68,7 +78,7 @@ class There:
 
     def check(self) -> None:
         if _identity(self._path) != self._opened:
-            raise EngineError(
+            raise Unusable(
                 f"{self._path} was deleted or replaced while this process had it open, and with it what was in it; "
                 "end this process and start it anew"
             )
@@ -96,7 +106,7 @@ def connect(path: Path, kind: Kind) -> sqlite3.Connection:
         _be_ours(connection, path, kind)
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         if connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
-            raise EngineError(f"{path} cannot be used: its file system has no shared memory; name a local folder")
+            raise Unusable(f"{path} cannot be used: its file system has no shared memory; name a local folder")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")
         _migrate(connection, path, kind)
@@ -112,7 +122,7 @@ def connect_reader(path: Path, kind: Kind) -> sqlite3.Connection:
     connection = None
     try:
         if not path.exists():
-            raise EngineError(f"{path} is not there")
+            raise Unusable(f"{path} is not there")
         connection = _open(path)
         connection.execute("PRAGMA query_only=ON")
         _be_ours(connection, path, kind)
@@ -134,10 +144,10 @@ def _version(connection: sqlite3.Connection) -> int:
 def _be_ours(connection: sqlite3.Connection, path: Path, kind: Kind) -> None:
     mark = connection.execute("PRAGMA application_id").fetchone()[0]
     if mark != kind.mark and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise EngineError(f"{path} is a file of another program, not {kind.what}; name another folder, or move it away")
+        raise Unusable(f"{path} is a file of another program, not {kind.what}; name another folder, or move it away")
     version = _version(connection)
     if version > len(kind.versions):
-        raise EngineError(
+        raise Unusable(
             f"{path} was written by a newer watchkeeper (version {version} of {kind.what}, this one knows "
             f"{len(kind.versions)}); use that one, or name another folder"
         )

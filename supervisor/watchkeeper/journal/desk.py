@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 
-from ..engine import EngineError
+from ..engine import EngineError, Unavailable
 from ..seams import Seams
 from .database import TROUBLES, cannot
 
@@ -61,13 +61,13 @@ class Desk(Generic[S]):
             thread.start()
         except RuntimeError as error:
             self._closed = True
-            raise EngineError(f"{self._path} cannot be used: no thread could be started ({error})") from error
+            raise Unavailable(f"{self._path} cannot be used: no thread could be started ({error})") from error
         await self._done(first)
 
     async def ask(self, function: Callable[[S], T]) -> T:
         """What ``function`` returns, when it is durable. On cancellation it may be done or not."""
         if self._closed:
-            raise EngineError(f"{self._path} is closed: use the engine within `async with engine:`")
+            raise Unavailable(f"{self._path} is closed: use the engine within `async with engine:`")
         job = _Job(function)
         self._jobs.put(job)
         value: T = await self._done(job)

@@ -21,6 +21,7 @@ from ..engine import (
     Query,
     RunSpec,
     RunStatus,
+    Unavailable,
     UnknownRun,
 )
 from ..log import Gap
@@ -174,7 +175,7 @@ class MemoryEngine:
 
     def check_open(self) -> None:
         if not self.is_open:
-            raise EngineError("the engine is not open: use it within `async with engine:`")
+            raise Unavailable("the engine is not open: use it within `async with engine:`")
 
     def next(self) -> int:
         self.made += 1

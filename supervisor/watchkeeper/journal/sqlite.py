@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ..engine import Answered, AnyCommand, Cancel, EngineError, Lease, Page, Query, RunSpec, RunStatus
+from ..engine import Answered, AnyCommand, Cancel, EngineError, Lease, Page, Query, RunSpec, RunStatus, Unavailable
 from ..log import Gap
 from ..messages import Event, Mode
 from ..seams import Seams
@@ -131,7 +131,7 @@ class SqliteEngine:
 
     def check_open(self) -> None:
         if not self._open:
-            raise EngineError("the engine is not open: use it within `async with engine:`")
+            raise Unavailable("the engine is not open: use it within `async with engine:`")
 
     async def adopt(self, worker: str) -> None:
         """Take over the file of a worker whose process is gone: its runs are given out by ``leases`` here. Raises

@@ -32,7 +32,9 @@ from ..engine import (
     RunSpec,
     RunStatus,
     Steer,
+    Unavailable,
     UnknownRun,
+    Unusable,
 )
 from ..errors import ConfigurationError
 from ..journal.checks import check_name
@@ -88,7 +90,7 @@ class Refused(EngineError):
         self.problem = problem
 
 
-class Unreachable(EngineError):
+class Unreachable(Unavailable):
     """No service answers there."""
 
 
@@ -255,7 +257,7 @@ class HttpEngine:
 
     def _opened(self) -> httpx2.AsyncClient:
         if self._client is None:
-            raise EngineError("this engine is not open: use it within `async with HttpEngine(…) as engine`")
+            raise Unavailable("this engine is not open: use it within `async with HttpEngine(…) as engine`")
         return self._client
 
     async def _ask(
@@ -307,7 +309,9 @@ class HttpEngine:
         if name == "unknown-run":
             return UnknownRun(told)
         if status >= 500 and name != "draining":
-            return EngineError(told) if name else Unreachable(f"{self.url}: {told}")
+            if not name:
+                return Unreachable(f"{self.url}: {told}")
+            return Unavailable(told) if status == 503 else Unusable(told)
         return Refused(told, status, name)
 
 

@@ -9,7 +9,19 @@ from litestar import Request, Response, get, post
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 
-from ..engine import AddBudget, Answered, AnyCommand, EngineError, HandOver, Pause, Resume, Steer, UnknownRun
+from ..engine import (
+    AddBudget,
+    Answered,
+    AnyCommand,
+    EngineError,
+    HandOver,
+    Pause,
+    Resume,
+    Steer,
+    Unavailable,
+    UnknownRun,
+    Unusable,
+)
 from ..messages import Mode
 from .desk import Desk, TheDesk, author, key_of
 from .problems import Problem
@@ -123,7 +135,7 @@ async def answered(desk: TheDesk, run: Run, command: Run, wait: Wait = 0.0) -> A
     await desk.status(run)
     try:
         found = await desk.answered(run, command, max(wait, SOON))
-    except UnknownRun:
+    except (UnknownRun, Unavailable, Unusable):
         raise
     except EngineError as error:
         raise Problem(404, str(error), "unknown-command") from error

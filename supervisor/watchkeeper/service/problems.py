@@ -9,7 +9,7 @@ from typing import Any
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.plugins.problem_details import ProblemDetailsConfig, ProblemDetailsException, ProblemDetailsPlugin
 
-from ..engine import EngineError, UnknownRun
+from ..engine import EngineError, Unavailable, UnknownRun, Unusable
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST = 2_000
@@ -60,7 +60,18 @@ def _of_http(error: HTTPException) -> Problem:
 
 
 def _of_engine(error: EngineError) -> Problem:
+    """What was asked for cannot be, as things stand."""
+    return Problem(409, str(error), "conflict")
+
+
+def _of_unavailable(error: Unavailable) -> Problem:
     return Problem(503, str(error), "engine", retry_after="1")
+
+
+def _of_unusable(error: Unusable) -> Problem:
+    """Nobody who asks can do anything about it; whoever reads the log can."""
+    log.error("the engine is not to be used: %s", error)
+    return Problem(500, str(error), "engine")
 
 
 def _of_unknown_run(error: UnknownRun) -> Problem:
@@ -82,6 +93,8 @@ def plugin() -> ProblemDetailsPlugin:
             exception_to_problem_detail_map={
                 HTTPException: _of_http,
                 UnknownRun: _of_unknown_run,
+                Unavailable: _of_unavailable,
+                Unusable: _of_unusable,
                 EngineError: _of_engine,
                 RecursionError: _of_depth,
                 Exception: _of_anything,

@@ -22,6 +22,7 @@ from ...messages import (
     Message,
     ModelReplied,
     ModelRequested,
+    Recovered,
     RunEnded,
     RunEnding,
     RunStarted,
@@ -31,13 +32,14 @@ from ...outputs import MAX_DETAIL
 from ...planner import conflict
 from ...redaction import MARK
 from ...tools import Effect
-from .rules import LATE, Say
-
-PERMITS = ("once", "run", "always")
+from .rules import LATE, PERMITS, Say
 
 
 class _Call:
-    __slots__ = ("approval", "arguments", "attempts", "effect", "proposed", "result", "slot", "tool", "turn", "waits")
+    __slots__ = (
+        *("approval", "arguments", "attempts", "effect", "here", "proposed", "result", "slot", "tool", "turn"),
+        "waits",
+    )
 
     def __init__(self, event: CallProposed) -> None:
         self.proposed = event.n
@@ -47,6 +49,8 @@ class _Call:
         self.effect: Effect | None = None
         self.waits: tuple[int, ...] = ()
         self.attempts = 0
+        self.here = 0
+        """How often it started since the run was taken up last."""
         self.approval: bool | None = None
         self.arguments: str | None = None
         self.result: CallEnded | None = None
@@ -70,6 +74,7 @@ class Calls:
         self._asked: dict[str, ApprovalRequested] = {}
         self.folds: dict[type[Event], Callable[[Any], None]] = {
             RunStarted: self._run_started,
+            Recovered: self._recovered,
             ModelRequested: self._requested,
             ModelReplied: self._answered,
             CallProposed: self._proposed,
@@ -84,13 +89,19 @@ class Calls:
             RunEnded: self._run_ended,
         }
 
-    def finish(self) -> None:
-        for call_id, call in self._open.items():
+    def finish(self, broken_off: bool) -> None:
+        for call_id, call in self._open.items() if not broken_off else ():
             self._say("result", call.proposed, f"call {call_id} ({call.tool}) has no result")
 
     def _run_started(self, event: RunStarted) -> None:
         self._continued = bool(event.continues)
         self._tools = event.tools
+
+    def _recovered(self, event: Recovered) -> None:
+        """Nothing of the attempt before is at work any more; which calls run again is the rule ``attempt``."""
+        self._running.clear()
+        for call in self._open.values():
+            call.here = 0
 
     def _requested(self, event: ModelRequested) -> None:
         for call_id, call in self._open.items():
@@ -140,9 +151,10 @@ class Calls:
             if before is not None and before.result is None:
                 self._say("permission", event, f"{name} starts before slot {slot}, for which it waits")
         call.attempts += 1
+        call.here += 1
         if event.attempt != call.attempts:
             self._say("once", event, f"{name} starts as attempt {event.attempt}, after {call.attempts - 1}")
-        if call.attempts > 1 and call.effect.writes and event.tool not in self._idempotent:
+        if call.here > 1 and call.effect.writes and event.tool not in self._idempotent:
             self._say("once", event, f"{name} writes, is not declared idempotent, and runs again")
         key = event.idempotency_key
         if key and self._executions.setdefault(key, event.call_id) != event.call_id:

@@ -18,6 +18,7 @@ from ...messages import (
     ModelRequested,
     Nudged,
     Paused,
+    Recovered,
     RunEnded,
     RunEnding,
     RunStarted,
@@ -25,8 +26,8 @@ from ...messages import (
 )
 from .rules import Say
 
-AFTER_ENDING = (FindingMade, DetectorFailed, RunEnded)
-"""Facts that may follow ``RunEnding``."""
+AFTER_ENDING = (FindingMade, DetectorFailed, Recovered, RunEnded)
+"""Facts that may follow ``RunEnding``; an attempt may have died behind it, and the next one writes the end record."""
 CLOCK = 1e-6
 """Seconds by which a sum of times may be off."""
 
@@ -72,8 +73,8 @@ class Course:
         elif self._ending is not None and not isinstance(event, AFTER_ENDING):
             self._say("end", event, f"{type(event).__name__} comes after RunEnding")
 
-    def finish(self) -> None:
-        if self._end is None:
+    def finish(self, broken_off: bool) -> None:
+        if self._end is None and not broken_off:
             self._say("end", self._n, "there is no end record")
 
     def _run_started(self, event: RunStarted) -> None:
@@ -83,7 +84,7 @@ class Course:
 
     def _run_ending(self, event: RunEnding) -> None:
         self._ending = event
-        if event.status == "cancelled" and not self._confirmed:
+        if event.status == "cancelled" and self._began and not self._confirmed:
             self._say("cancel", event, "the cancel is not confirmed")
 
     def _run_ended(self, event: RunEnded) -> None:

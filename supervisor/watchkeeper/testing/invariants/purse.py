@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ...messages import CallStarted, ChildEnded, Event, Held, LimitsRaised, Overrun, RunStarted, Settled
+from ...messages import CallStarted, ChildEnded, Event, Held, LimitsRaised, Overrun, RunEnded, RunStarted, Settled
 from .rules import Say
 
 SLACK = 1e-6
@@ -34,10 +34,11 @@ class Purse:
             Settled: self._settled,
             Overrun: self._overran,
             ChildEnded: self._child_ended,
+            RunEnded: self._run_ended,
         }
 
-    def finish(self) -> None:
-        for hold in self._holds:
+    def finish(self, broken_off: bool) -> None:
+        for hold in self._holds if not broken_off else ():
             self._say("budget", hold, f"hold {hold.held} is never settled")
         if self._over is not None:
             self._say("budget", *self._over)
@@ -89,3 +90,9 @@ class Purse:
     def _child_ended(self, event: ChildEnded) -> None:
         self._spent.update(event.spent)
         self._overrun |= event.reason == "overrun"
+
+    def _run_ended(self, event: RunEnded) -> None:
+        for dimension, amount in event.outcome.spent.items():
+            spent = self._spent[dimension]
+            if amount < spent - SLACK * max(spent, 1):
+                self._say("budget", event, f"{amount:g} {dimension} are spent, as the outcome says, of {spent:g}")

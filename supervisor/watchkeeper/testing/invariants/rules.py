@@ -14,6 +14,8 @@ RULES = {
     "result": "each call has exactly one result, before the next model request, and the model reads them in slot order",
     "permission": "nothing runs that is not proposed, admitted, next in its plan and, if it asks, permitted",
     "once": "a call runs once, unless its tool only reads or is declared idempotent; each key is one execution's",
+    "attempt": "another attempt goes on behind the last fact, names the calls that were under way, and runs none again "
+    "that may have had its effect, save under its key and permitted",
     "budget": "spent + held is within the limit at every fact, or an overrun ends the run; each hold is settled once",
     "alive": "nothing of a run is at work after its end, save what it names as abandoned",
     "apart": "no two calls of which one writes what the other touches run at one time",
@@ -23,6 +25,8 @@ RULES = {
 }
 """The rules by name, in the words of the design."""
 
+PERMITS = ("once", "run", "always")
+"""What became of an approval that is a yes."""
 LATE = 5.0
 """Seconds by which a deadline may be met late in real time: the loop of a busy machine. In virtual time it is exact."""
 
@@ -44,8 +48,8 @@ class Part(Protocol):
     @property
     def folds(self) -> Mapping[type[Event], Callable[[Any], None]]: ...
 
-    def finish(self) -> None:
-        """The log has ended: tell what is missing."""
+    def finish(self, broken_off: bool) -> None:
+        """The log has ended: tell what is missing. ``broken_off``: the attempt is over and the run is not."""
 
 
 Say = Callable[[str, Event | int, str], None]
