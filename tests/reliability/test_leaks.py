@@ -18,7 +18,7 @@ def test_what_is_left_does_not_grow_with_the_runs(backend: str) -> None:
     samples = series(backend, RUNS, warm_up=40)
     assert slope(samples, lambda one: one.objects) < NOISE[backend]
     assert slope(samples, lambda one: one.files) == 0
-    assert slope(samples, lambda one: one.threads) == 0
+    assert slope(samples, lambda one: one.threads) < 0.05  # one that idles may end while it is counted
 
 
 def test_the_slope_is_what_grows_with_each_run() -> None:
