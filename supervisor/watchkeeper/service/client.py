@@ -32,6 +32,7 @@ from ..engine import (
     RunSpec,
     RunStatus,
     Steer,
+    UnknownBudget,
     UnknownRun,
 )
 from ..errors import ConfigurationError
@@ -306,6 +307,8 @@ class HttpEngine:
         told = (problem.detail or problem.title or f"status {status}")[:2_000]
         if name == "unknown-run":
             return UnknownRun(told)
+        if name == "unknown-budget":
+            return UnknownBudget(told)
         if status >= 500 and name != "draining":
             return EngineError(told) if name else Unreachable(f"{self.url}: {told}")
         return Refused(told, status, name)
@@ -315,12 +318,6 @@ class _NoLimits:
     """Shared budgets are the workers' affair."""
 
     async def define(self, budget: str, amounts: Mapping[str, float]) -> None:
-        raise EngineError(_NO_LIMITS)
-
-    async def grant(self, budget: str, amounts: Mapping[str, float]) -> dict[str, float]:
-        raise EngineError(_NO_LIMITS)
-
-    async def give_back(self, budget: str, amounts: Mapping[str, float]) -> None:
         raise EngineError(_NO_LIMITS)
 
     async def left(self, budget: str) -> dict[str, float]:
