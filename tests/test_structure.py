@@ -31,8 +31,8 @@ LAYERS = tuple(
         " current decisions detect engine escapes examiner failures"
         " fingerprint finishing fitting goal guards history host jsontext"
         " keyed ladder ledger locks log memory model monitor naming observers occurrences opinions outputs plan planner"
-        " plugins price prices profiles provider recovery redaction reports results retry states stopwatch threads"
-        " thresholds tools trampoline wording",
+        " plugins price prices profiles provider recovery redaction reports results retry shared states stopwatch"
+        " supply threads thresholds tools trampoline wording",
         "actors",
         "leasing obeying orphans recalling run supervisor threadsafe windup",
         "cassette cli configuration handover journal models observe service testing",
@@ -68,8 +68,8 @@ PURE = {
         "detect",
     ),
     *("escapes", "fingerprint", "finishing", "fitting", "goal", "guards", "history", "jsontext", "ladder", "ledger"),
-    *("occurrences", "plan", "planner", "price", "profiles", "provider", "recovery", "redaction", "results", "states"),
-    *("stopwatch", "wording"),
+    *("occurrences", "plan", "planner", "price", "profiles", "provider", "recovery", "redaction", "results", "shared"),
+    *("states", "stopwatch", "wording"),
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 

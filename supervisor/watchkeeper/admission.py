@@ -219,6 +219,22 @@ class Admission:
         """What a call of a tool counts in."""
         return self._counted.get(tool) or self._counts(tool)
 
+    def wanted(self, calls: Sequence[Call]) -> dict[str, float]:
+        """What calls take of the budget if all of them run as they were made."""
+        found: dict[str, float] = {}
+        for call in calls:
+            slot = self.slot_of(call, 0, 0.0)
+            if slot is None:
+                continue
+            try:
+                cost = slot.tool.cost_of(slot.values)
+            except ValueError:
+                cost = {}
+            for amounts in (cost, self.counted(slot.tool.name)):
+                for name, amount in amounts.items():
+                    found[name] = found.get(name, 0.0) + amount
+        return found
+
     def slot_of(self, call: Call, turn: int, t: float, tool: str = "") -> Slot | None:
         """The call as a slot, unasked; of another ``tool`` where that was run in its place. None: its arguments do not
         fit, or there is no such tool."""

@@ -63,6 +63,10 @@ class Allowance:
             reply = int(min(reply, room))
         return self._budget.hold(self._most(read, reply))
 
+    def wants(self, read: int, most: int | None = None) -> dict[str, float]:
+        """What :meth:`hold` sets aside where no limit cuts the reply."""
+        return self._most(read, self._reply_tokens if most is None else min(self._reply_tokens, most))
+
     def affords(self, read: int) -> bool:
         """Whether a request with so many input tokens would get its hold."""
         hold = self.hold(read)

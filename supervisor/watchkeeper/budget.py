@@ -76,7 +76,7 @@ class Budget:
         for budget in self.path:
             limit = budget.limits.get(dimension)
             if limit is not None:
-                room = limit - budget.spent.get(dimension, 0) - budget.held.get(dimension, 0)
+                room = limit - budget.used(dimension)
                 least = room if least is None else min(least, room)
         return least
 
@@ -86,8 +86,7 @@ class Budget:
         for budget in self.path:
             limit = budget.limits.get(dimension)
             if limit is not None:
-                used = budget.spent.get(dimension, 0) + budget.held.get(dimension, 0)
-                most = max(most, used / limit if limit else 1.0)
+                most = max(most, budget.used(dimension) / limit if limit else 1.0)
         return most
 
     def hold(self, amounts: Mapping[str, float]) -> Hold | Short:
@@ -124,11 +123,9 @@ class Budget:
         for budget in self.path:
             for dimension, amount in amounts.items():
                 budget.spent[dimension] = budget.spent.get(dimension, 0) + amount
-                limit = budget.limits.get(dimension)
-                if limit is not None:
-                    excess = budget.spent[dimension] + budget.held.get(dimension, 0) - limit
-                    if excess > limit * EXACT:
-                        over[dimension] = max(over.get(dimension, 0.0), excess)
+                excess = budget.excess(dimension)
+                if excess:
+                    over[dimension] = max(over.get(dimension, 0.0), excess)
         return over
 
     def release(self, hold: Hold) -> None:
@@ -151,15 +148,29 @@ class Budget:
         limits = [budget.limits[dimension] for budget in self.path if dimension in budget.limits]
         return min(limits, default=None)
 
+    def used(self, dimension: str) -> float:
+        """What is spent and held of this budget, whatever those above it say."""
+        return self.spent.get(dimension, 0) + self.held.get(dimension, 0)
+
+    def fits(self, dimension: str, amount: float) -> bool:
+        """Whether so much more can be held here, whatever the budgets above it say."""
+        limit = self.limits.get(dimension)
+        return limit is None or self.used(dimension) + amount <= limit * (1 + EXACT)
+
+    def excess(self, dimension: str) -> float:
+        """By how much this budget is overrun; 0 if it is not."""
+        limit = self.limits.get(dimension)
+        if limit is None:
+            return 0.0
+        excess = self.used(dimension) - limit
+        return excess if excess > limit * EXACT else 0.0
+
     def _short(self, amounts: Mapping[str, float]) -> Short | None:
         _check(amounts)
         for dimension, amount in amounts.items():
             for budget in self.path:
-                limit = budget.limits.get(dimension)
-                if limit is not None:
-                    used = budget.spent.get(dimension, 0) + budget.held.get(dimension, 0)
-                    if used + amount > limit * (1 + EXACT):
-                        return Short(dimension, amount, max(self.left(dimension) or 0.0, 0.0))
+                if not budget.fits(dimension, amount):
+                    return Short(dimension, amount, max(self.left(dimension) or 0.0, 0.0))
         return None
 
 

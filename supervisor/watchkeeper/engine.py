@@ -46,6 +46,10 @@ class UnknownRun(EngineError):
     """There is no run of that id."""
 
 
+class UnknownBudget(EngineError):
+    """Nobody has defined a shared budget of that name."""
+
+
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What is to be run. ``agent`` names an entry point of the group ``watchkeeper.agents`` or an agent of the
     configuration; whoever executes runs knows what stands behind the name."""
@@ -64,6 +68,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     attempt's. Recovery refuses another one, unless it is told to take any."""
     by: str = ""
     """Who has submitted it: the name of a token, or of a host."""
+    budget: str = ""
+    """Name of a shared budget (:class:`SharedLimits`) that the run and its sub-agents draw from, beside limits of their
+    own. Empty: none."""
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -187,6 +194,17 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
 
 
+class Slice(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run has of a shared budget, and how that stands, each by dimension."""
+
+    has: dict[str, float]
+    """Granted to the run so far, what it has spent of it included."""
+    left: dict[str, float]
+    """Granted to nobody."""
+    holds: dict[str, float]
+    """What the budget holds in all; other dimensions have no limit there."""
+
+
 # -- the port ----------------------------------------------------------------------------------------------------------
 
 
@@ -215,13 +233,20 @@ class Lease(Protocol):
     async def append(self, events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
         """Make facts of this run or its sub-agents durable: journal entries (see ``journal.keys``), events and what is
         charged to shared budgets, in one transaction. Numbers go on without gaps; a fact that is there already is not
-        written twice. ``charges`` are amounts by ``BUDGET/DIMENSION``; those of a batch whose facts are all there
-        already are not charged twice, so whoever is not sure appends the same batch again. Returns when it is durable.
+        written twice. ``charges`` are amounts by ``BUDGET/DIMENSION``, below 0 where less was spent than was held;
+        those of a batch whose facts are all there already are not charged twice, so whoever is not sure appends the
+        same batch again. Returns when it is durable.
 
         Raises :class:`Fenced`, and nothing else that a sound caller has to expect; a full disk is :class:`EngineError`,
         and the same facts may be appended again. Legal until the end record (``RunEnded`` of the root), also after a
         cancel. On cancellation the facts may be durable or not: append them again.
         """
+        ...
+
+    async def grant(self, budget: str, amounts: Mapping[str, float]) -> Slice:
+        """Take up to so much of what is left of each dimension of a shared budget, for this run; it may be nothing.
+        Atomic and durable. The first grant of an attempt takes back what those before it were granted and had not
+        charged, and :meth:`release` what this one has not. Raises :class:`UnknownBudget` and :class:`Fenced`."""
         ...
 
     async def settle(self, command: AnyCommand, answer: Answered) -> None:
@@ -245,23 +270,16 @@ class Lease(Protocol):
 
 
 class SharedLimits(Protocol):
-    """Budgets shared by runs of several workers, granted in slices. One that nobody has defined is an
-    :class:`EngineError`."""
+    """Budgets shared by runs of several workers, which get slices of them with :meth:`Lease.grant`."""
 
     async def define(self, budget: str, amounts: Mapping[str, float]) -> None:
-        """Say what a budget holds in all, by dimension; in others it holds nothing. What was granted of it already
-        stays granted, also where that is more than it holds now."""
+        """Say what a budget holds in all, by dimension. What was granted of it already stays granted, also where that
+        is more than it holds now."""
         ...
 
-    async def grant(self, budget: str, amounts: Mapping[str, float]) -> dict[str, float]:
-        """Take up to so much of what is left of each dimension; what was granted, which may be 0. Atomic."""
+    async def left(self, budget: str) -> dict[str, float]:
+        """What is granted to nobody. Raises :class:`UnknownBudget`."""
         ...
-
-    async def give_back(self, budget: str, amounts: Mapping[str, float]) -> None:
-        """What was granted and not spent."""
-        ...
-
-    async def left(self, budget: str) -> dict[str, float]: ...
 
 
 class Engine(Protocol):
@@ -276,7 +294,8 @@ class Engine(Protocol):
 
     async def submit(self, spec: RunSpec, *, run: str = "") -> RunStatus:
         """Queue a run; durable when it returns. ``run`` is its id and the idempotency key: the same id with an equal
-        spec gives the run that is there; with another spec it is an :class:`EngineError`."""
+        spec gives the run that is there; with another spec it is an :class:`EngineError`. Raises
+        :class:`UnknownBudget` for the name of a shared budget that nobody has defined."""
         ...
 
     async def get(self, run: str) -> RunStatus:

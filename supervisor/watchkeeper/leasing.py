@@ -226,6 +226,12 @@ class Worker:
             return None
         run = supervisor.run_of(spec, agent, lease.run)
         run.lease, run.before = lease, earlier
+        if run.supply is not None:
+            try:
+                await run.supply.open(lease)
+            except BaseException:
+                supervisor.leave(run)
+                raise
         return run
 
     def _agent_of(self, spec: RunSpec, started: str) -> Agent:

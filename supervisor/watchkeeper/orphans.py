@@ -27,6 +27,7 @@ from .messages import (
 from .recovery.past import OUTCOME_UNKNOWN, Past
 from .recovery.purse import Purse, used_of
 from .recovery.turns import Turns
+from .shared import charges_of
 
 if TYPE_CHECKING:
     from .seams import Seams
@@ -42,7 +43,7 @@ async def close_unexecuted(lease: Lease, seams: Seams, wording: Wording, status:
     ends = await end_orphans(lease, seams, wording)
     facts = [event async for event in lease.facts()]
     made, _ = _end(lease.run, "", facts, ends, seams, wording, status, reason)
-    await lease.append(made)
+    await lease.append(made, charges_of(lease.spec.budget, facts, made))
 
 
 async def end_orphans(lease: Lease, seams: Seams, wording: Wording) -> dict[str, dict[str, Any]]:
@@ -55,7 +56,7 @@ async def end_orphans(lease: Lease, seams: Seams, wording: Wording) -> dict[str,
         facts = [event async for event in lease.facts(status.run)]
         made, ends[status.run] = _end(status.run, status.parent, facts, ends, seams, wording, "cancelled", ORPHANED)
         if made:
-            await lease.append(made)
+            await lease.append(made, charges_of(lease.spec.budget, facts, made))
     return ends
 
 

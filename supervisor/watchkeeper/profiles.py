@@ -27,6 +27,9 @@ OPTIONAL_LIMITS = (
     "reasoning_tokens",
 )
 
+COUNTED = ("max_turns", "max_calls", "calls_per_tool", "tokens", "input_tokens", "output_tokens", "money")
+"""Fields of :class:`Limits` that a budget holds (:meth:`Limits.amounts`)."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a run and its sub-agents, with the default of each. None means: no limit of its own in that dimension.
@@ -91,6 +94,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             "money": self.money,
             **{f"calls:{tool}": limit for tool, limit in self.calls_per_tool.items()},
         }
+
+
+def shared_amounts(given: Mapping[str, Any]) -> dict[str, float]:
+    """What a budget holds that runs share, by dimension. ``given``: fields of :class:`Limits`, of those that are
+    ``COUNTED``; what is not among them, or is None, has no limit there."""
+    nothing: dict[str, Any] = {"max_turns": None, "max_calls": None, "tokens": None}
+    amounts = msgspec.structs.replace(Limits(), **{**nothing, **given}).amounts()
+    return {name: amount for name, amount in amounts.items() if amount is not None}
 
 
 def limits_with(given: Mapping[str, Any], limits: Limits | None = None) -> Limits:

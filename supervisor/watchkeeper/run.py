@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from .obeying import Obedience
     from .recalling import Before
     from .supervisor import Supervisor
+    from .supply import Supply
 
 T = TypeVar("T")
 
@@ -134,6 +135,8 @@ class Run:
         """Why this attempt ends without an end of the run: ``suspended``, ``fenced``."""
         self.before: Before | None = None
         """What the attempts before this one have left."""
+        self.supply: Supply | None = None
+        """Of a root, who gets slices of the shared budget that it draws from, if it does."""
         self.obedience: Obedience | None = None
         self.suspending = False
         """This attempt is to end before its next turn."""
@@ -486,6 +489,16 @@ class Run:
             self.actor.raised(amounts)
         self.log.append(LimitsRaised, amounts=dict(amounts), command=command, by=by)
         self.notify()
+
+    def lacks(self, amounts: Mapping[str, float]) -> bool:
+        """Whether :meth:`ready` has to ask for more of a shared budget."""
+        supply = self.root.supply
+        return supply is not None and bool(supply.budget.missing(amounts))
+
+    async def ready(self, amounts: Mapping[str, float]) -> dict[str, float]:
+        """Before such amounts are held: see :meth:`.Supply.ready`. It does not wait where nothing has to be asked."""
+        supply = self.root.supply
+        return await supply.ready(amounts) if supply is not None else {}
 
     def raise_limits(self, amounts: Mapping[str, float]) -> None:
         for name, amount in amounts.items():

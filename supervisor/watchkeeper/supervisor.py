@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from .leasing import Maker, Worker
     from .memory.recollection import Recollection
     from .opinions.bench import Bench
+    from .shared import Charges
+    from .supply import Supply
 
 T = TypeVar("T")
 
@@ -219,7 +221,7 @@ class Supervisor:
         continue_from: str | None = None,
         another_agent: bool = False,
         parent: Run | None = None,
-        budget: Budget | None = None,
+        budget: Budget | str | None = None,
         mode: GuardMode | None = None,
         attended: bool | None = None,
         unfinished: Sequence[Unfinished] = (),
@@ -229,7 +231,8 @@ class Supervisor:
 
         ``history`` goes on with an earlier conversation (``Outcome.history``), also one that was stopped. With a
         ``parent`` the run is its sub-agent: it draws from the parent's limits and is cancelled with it. ``budget`` is
-        one more to draw from, shared with whoever else holds it. ``mode`` (``observe``, ``nudge``, ``enforce``) and
+        one more to draw from, shared with whoever else holds it, or the name of one that the engine shares among all
+        its runs (:class:`.SharedLimits`). ``mode`` (``observe``, ``nudge``, ``enforce``) and
         ``attended`` set aside what the agent's profile says of them, for this run; the mode for its sub-agents too.
         ``run_id`` is its id, which no other run may have; else it gets one.
         ``unfinished``: writing calls of the run that this one goes on with, of which nobody knows whether they had
@@ -259,7 +262,14 @@ class Supervisor:
             if parent.executor is not None:
                 parent.executor.take_grips()
         above = [_purse_of(parent) if parent is not None else self.budget]
-        if budget is not None:
+        named = budget if isinstance(budget, str) else ""
+        if named and (self.engine is None or parent is not None):
+            raise ConfigurationError(
+                f"the budget {named!r} is shared through an engine: Supervisor(engine=…), or Budget(…) without one"
+                if parent is None
+                else f"a sub-agent draws from what its parent does: start that one with the budget {named!r}"
+            )
+        if isinstance(budget, Budget):
             above.insert(0, budget)
         run = self._new(
             run_id or self.seams.new_id("r"),
@@ -271,14 +281,15 @@ class Supervisor:
             mode=mode,
             attended=attended,
             unfinished=unfinished,
+            shared=named,
         )
         if before is not None:
             run.go_on_from(before, given, text)
         if parent is None and self.worker is not None:
             try:
-                await self.worker.expect(run, _spec_of(run, text or "", continue_from or "", mode, attended))
+                await self.worker.expect(run, _spec_of(run, text or "", continue_from or "", mode, attended, named))
             except BaseException:
-                self._leave(run)
+                self.leave(run)
                 raise
         elif parent is None:
             # Here, not in its task: the order of the queue is that of the calls of start.
@@ -319,8 +330,12 @@ class Supervisor:
         mode: GuardMode | None = None,
         attended: bool | None = None,
         unfinished: Sequence[Unfinished] = (),
+        shared: str = "",
     ) -> Run:
         agent, seams = self.seams.for_run(run_id, agent, task, parent)
+        supply = _supply_of(shared) if shared else None
+        if supply is not None:
+            above = [supply.budget, *above]
         run = Run(
             self,
             agent,
@@ -337,6 +352,7 @@ class Supervisor:
             attended=attended,
             unfinished=unfinished,
         )
+        run.supply = supply
         seams.follow(run)
         self.runs[run.id] = run
         return run
@@ -372,7 +388,16 @@ class Supervisor:
         if spec.continue_from:
             before, agent = self._continued(spec.continue_from, agent, (), False)
             task, history = before.task, before.history
-        run = self._new(run_id, agent, task, [self.budget], history=history, mode=spec.mode, attended=spec.attended)
+        run = self._new(
+            run_id,
+            agent,
+            task,
+            [self.budget],
+            history=history,
+            mode=spec.mode,
+            attended=spec.attended,
+            shared=spec.budget,
+        )
         if before is not None:
             run.go_on_from(before, given, spec.task or None)
         return run
@@ -454,14 +479,14 @@ class Supervisor:
         return self.worker is not None and run.parent is None and run.lease is None
 
     def _let_out(self, run: Run) -> None:
-        self._leave(run)
+        self.leave(run)
         self._inside.discard(run)
         if self._queue and len(self._inside) < self._max_runs:
             following = self._queue.popleft()
             self._inside.add(following)
             following.notify()
 
-    def _leave(self, run: Run) -> None:
+    def leave(self, run: Run) -> None:
         """It is none of the runs any more. Another attempt may have come in its place."""
         if self.runs.get(run.id) is run:
             del self.runs[run.id]
@@ -474,6 +499,8 @@ class Supervisor:
         run.begin(log.began)
         run.move("running")
         lease, earlier = run.root.lease, run.before
+        if run.supply is not None and lease is not None and not run.supply.is_open:
+            await run.supply.open(lease)
         judge = run.judge = Judge(
             profile.thresholds,
             mode=run.guard_mode,
@@ -566,7 +593,8 @@ class Supervisor:
         from .obeying import Obedience
 
         reader = run.log.reader(JOURNAL, after=known, must=True)
-        tasks.start_soon(self._write_journal, run, Journal(run, lease), reader)
+        charges = _charges_of(run) if run.root.supply is not None else None
+        tasks.start_soon(self._write_journal, run, Journal(run, lease, charges), reader)
         if run.parent is None:
             taken = run.before.commands if run.before is not None else set()
             run.obedience = Obedience(run, lease, taken)
@@ -847,7 +875,24 @@ def _code_of(agent: Agent) -> str:
     return code_of(agent)
 
 
-def _spec_of(run: Run, text: str, token: str, mode: GuardMode | None, attended: bool | None) -> RunSpec:
+def _supply_of(budget: str) -> Supply:
+    from .shared import SharedBudget
+    from .supply import Supply
+
+    return Supply(SharedBudget(budget))
+
+
+def _charges_of(run: Run) -> Charges:
+    """What its facts take of a shared budget from now on."""
+    from .shared import Charges
+
+    assert run.executor is not None
+    charges = Charges(run.executor.counted)
+    charges.take(run.before.facts if run.before is not None else ())
+    return charges
+
+
+def _spec_of(run: Run, text: str, token: str, mode: GuardMode | None, attended: bool | None, budget: str) -> RunSpec:
     """What another attempt needs to go on with a run that was started here."""
     from .engine import RunSpec
 
@@ -859,6 +904,7 @@ def _spec_of(run: Run, text: str, token: str, mode: GuardMode | None, attended: 
         mode=mode,
         attended=attended,
         code=_code_of(run.agent),
+        budget=budget,
     )
 
 

@@ -60,6 +60,8 @@ def test_what_is_submitted(stage: Stage, capsys: pytest.CaptureFixture[str]) -> 
         (["--label", "a=b"], "--label is for --detach"),
         (["--detach", "--agent", "a", "--max-turns", "0"], "max_turns must be at least 1"),
         (["--attended"], "--attended is for --detach"),
+        (["--shared-budget", "team"], "--shared-budget is for --detach"),
+        (["--detach", "--agent", "a", "--shared-budget", "team"], "--shared-budget: there is no shared budget 'team'"),
     ],
 )
 def test_wrong_usage(stage: Stage, options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

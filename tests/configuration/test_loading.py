@@ -17,7 +17,7 @@ import watchkeeper
 from watchkeeper.configuration import Configuration, ConfigurationProblems, files_of, load
 from watchkeeper.configuration.schema import AgentSettings, LogSettings, OtelSettings, Retention, ServiceSettings
 from watchkeeper.configuration.sources import OTHERS, known_kinds, variables
-from watchkeeper.profiles import Limits
+from watchkeeper.profiles import Limits, shared_amounts
 
 
 def write(folder: Path, text: str, name: str = "config.toml") -> Path:
@@ -270,6 +270,19 @@ def test_variables_of_ours_that_are_no_settings_are_left_alone() -> None:
     assert load((), dict.fromkeys(OTHERS, "x")) == Configuration()
 
 
+def test_shared_budgets_hold_what_can_be_counted(tmp_path: Path) -> None:
+    text = '[budgets.team]\nmax_turns = 9\ncalls_per_tool = { look = 2 }\nmoney = 1.5\ntokens = "off"\n[budgets.all]\n'
+    found = load([write(tmp_path, text)])
+    assert shared_amounts(found.budgets["team"]) == {"turns": 9, "calls:look": 2, "money": 1.5}
+    assert shared_amounts(found.budgets["all"]) == {}
+    assert found.origins["budgets.team.money"].endswith("config.toml:4")
+    said = problems(write(tmp_path, "[budgets.team]\nseconds = 5\nmoney = -1"))
+    assert "budgets.team.seconds is nothing that runs can share" in said[0]
+    assert "money must be at least 0" in said[1]
+    assert len(problems(write(tmp_path, '[budgets."a b"]\nmoney = 1'))) == 1
+    assert "must be a table" in problems(write(tmp_path, "[budgets]\nx = 1"))[0]
+
+
 def test_every_setting_has_a_variable_and_no_two_the_same() -> None:
     found = variables(["a"])
     assert all(len(settings) == 1 for settings in found.values())
@@ -308,7 +321,9 @@ def test_files_are_those_of_the_user_and_the_machine_or_the_one_that_is_named(tm
     assert files_of({"XDG_CONFIG_HOME": str(tmp_path), "WATCHKEEPER_CONFIG": "x.toml"}) == (Path("x.toml"),)
 
 
-keys = st.sampled_from(["service", "limits", "agents", "policy", "log", "otel", "workers", "a", "model", "file", "x"])
+keys = st.sampled_from(
+    ["service", "limits", "budgets", "agents", "policy", "log", "otel", "workers", "a", "model", "file", "x"]
+)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(string.printable, max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),

@@ -52,7 +52,7 @@ async def test_a_full_disk_is_said_and_what_was_asked_can_be_asked_again(tmp_pat
         await lease.append(batch, {"team/calls": 1})
         await lease.append([*batch, *facts.turn(2)])
         assert await drained(lease) == facts.made
-        assert await desk.ask(lambda book: book.charged()) == {("team", "calls"): 1}
+        assert await desk.ask(lambda book: book.charged("one")) == {("team", "calls"): 1}
 
 
 async def test_one_append_too_many_takes_those_beside_it_along_and_all_can_be_made_again(tmp_path: Path) -> None:

@@ -86,6 +86,18 @@ async def test_limits_that_no_run_can_have_are_refused() -> None:
             assert (reply.status, reply.json["type"]) == (422, "urn:watchkeeper:limits")
 
 
+async def test_a_shared_budget_must_be_there() -> None:
+    async with standing() as stands:
+        body = {"agent": "clerk", "task": "Write", "budget": "team"}
+        for headers in ([], [("idempotency-key", "k1")]):
+            reply = await stands.ask("POST", "/v1/runs", body, token="run", headers=headers)
+            assert (reply.status, reply.json["type"]) == (422, "urn:watchkeeper:unknown-budget")
+            assert "[budgets.NAME]" in reply.json["detail"]
+        await stands.engine.limits.define("team", {"calls": 3.0})
+        reply = await stands.ask("POST", "/v1/runs", body, token="run")
+        assert (reply.status, reply.json["spec"]["budget"]) == (201, "team")
+
+
 async def test_no_run_is_taken_while_the_service_drains() -> None:
     class Draining:
         admitting = False

@@ -157,6 +157,22 @@ def test_the_life_of_a_service(start: Start, tmp_path: Path) -> None:
         os.kill(worker["pid"], 0)
 
 
+def test_shared_budgets_are_those_of_the_configuration(start: Start) -> None:
+    control = start(config="[budgets.team]\nmax_calls = 3\n")
+    control.until("serving")
+    with control.client() as client:
+
+        def submit(budget: str) -> int:
+            return client.post("/v1/runs", json={"agent": "a", "task": "t", "budget": budget}).status_code
+
+        assert (submit("team"), submit("other")) == (201, 422)
+        control.config.write_text("[budgets.other]\nmoney = 2.5\n")
+        control.process.send_signal(signal.SIGHUP)
+        control.until("configuration_reloaded")
+        assert (submit("team"), submit("other")) == (201, 201)
+    assert control.end() == 0
+
+
 def test_a_drain_admits_nothing_and_a_second_signal_ends_what_hangs(start: Start) -> None:
     control = start("always-swallow", drain=600)
     assert "[info" in control.until("serving")

@@ -174,6 +174,10 @@ class AgentActor:
                 await self._run.gate()
             # The one barrier: all facts so far are judged before the next turn begins.
             await self._log.passed("watchdog", self._log.n)
+            supply = self._run.root.supply
+            if supply is not None and supply.asks({"turns": 1}):
+                await supply.ready({"turns": 1}, look=True)
+                await self._log.passed("watchdog", self._log.n)
             tools_off = self._prepare()
             if isinstance(tools_off, End):
                 return tools_off
@@ -355,7 +359,8 @@ class AgentActor:
             if pilot is not None:
                 tools_off = pilot.turn(left, self._estimate)
             self._remind(times)
-            self._run.drawn.take({"turns": 1})
+            if self._run.drawn.take({"turns": 1}) is not None and self._run.lacks({"turns": 1}):
+                return self._limit("turns")  # a sub-agent has taken what was granted for this one
         said: Heard | None = None
         if self._heard is not None:
             said = self._heard(self._preview(tools_off, self.turns + 1))
@@ -538,6 +543,7 @@ class AgentActor:
                 return None
             finally:
                 self._run.waits(False)
+            await self._ready(read, reply_tokens, ticket)
             hold = self._hold(read, reply_tokens)
             if not isinstance(hold, Hold):
                 self._provider.released(clock(), ticket=ticket)
@@ -566,7 +572,7 @@ class AgentActor:
                 self._charge(hold, None)
                 raise
             self._provider.succeeded(clock())
-            over = self._charge(hold, reply.usage)
+            over = self._charge(hold, reply.usage) or await self._run.ready({})
             if over:
                 dimension, excess = next(iter(over.items()))
                 log.append(Overrun, dimension=dimension, over=excess)
@@ -629,6 +635,7 @@ class AgentActor:
             finally:
                 self._run.waits(False)
             estimate = self._estimate()
+            await self._ready(estimate, self._room.reply(estimate), ticket)
             hold = self._hold(estimate, self._room.reply(estimate))
             if hold is None or isinstance(hold, End):
                 self._provider.released(self._run.seams.clock(), ticket=ticket)
@@ -684,6 +691,7 @@ class AgentActor:
                 seconds=self._run.seams.clock() - began,
                 stored=bool(reply.text.strip() or reply.calls) and reply.finish not in UNSTORED,
             )
+            over = over or await self._run.ready({})
             if over:
                 dimension, excess = next(iter(over.items()))
                 log.append(Overrun, dimension=dimension, over=excess)
@@ -719,6 +727,16 @@ class AgentActor:
     def _drawing(self) -> Allowance:
         """What requests draw from: the run's budget, or that of the step of a plan."""
         return self._allowance if self._pilot is None else self._pilot.allowance
+
+    async def _ready(self, estimate: int, most: int | None, ticket: int) -> None:
+        """Have a shared budget grant what the request may take. On a cancel the provider gets its ticket back."""
+        if self._run.root.supply is None:
+            return
+        try:
+            await self._run.ready(self._drawing.wants(estimate, most))
+        except BaseException:
+            self._provider.released(self._run.seams.clock(), ticket=ticket)
+            raise
 
     def _hold(self, estimate: int, most: int | None = None) -> Hold | End | None:
         if self._drawing.unpriced and not self._run.may_be_unpriced():

@@ -148,6 +148,8 @@ class Executor:
             self._settled = anyio.Event()
             if batch.again and self._unknown:
                 await self._look_what_happened(batch)
+            if self._run.root.supply is not None:
+                await self._supplied(batch)
             slots = self._admit(batch)
             if self._why is not None:
                 self.cancel(self._why)
@@ -169,6 +171,16 @@ class Executor:
                 self._all_settled()
             await self._settled.wait()
             batch.done.set()
+
+    async def _supplied(self, batch: Batch) -> None:
+        """Have a shared budget grant what the calls of a batch may take."""
+        calls = [call for call in batch.calls if not self._is_settled(batch, call)]
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                await self._run.ready(self._admission.wanted(calls))
+            finally:
+                self._scopes.discard(scope)
 
     def take_up(self, past: Past, wrote: Collection[str] = ()) -> None:
         """Go on where an attempt that died has left the calls of a turn. ``wrote``: those whose sub-agent had begun to
@@ -695,8 +707,10 @@ class Executor:
             if pending:
                 first = pending.pop()
                 raise Again(first, first.retry_after)
-            if slot.hold is not None and not self._hold_again(slot, slot.hold):
-                raise GivingUp(failure)
+            if slot.hold is not None:
+                await self._run.ready(slot.hold.amounts)
+                if not self._hold_again(slot, slot.hold):
+                    raise GivingUp(failure)
             tries = number
             try:
                 return await self._attempt(slot, scope, number)

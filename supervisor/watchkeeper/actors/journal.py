@@ -10,9 +10,11 @@ from .. import reports
 from ..engine import Ended, EngineError, Fenced, Lease
 from ..log import Gap, Reader
 from ..messages import Event
+from ..shared import named
 
 if TYPE_CHECKING:
     from ..run import Run
+    from ..shared import Charges
 
 AGAIN = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Seconds until what could not be written is tried again; the last one over and over."""
@@ -30,9 +32,11 @@ class Journal:
     starts that waits for it.
     """
 
-    def __init__(self, run: Run, lease: Lease) -> None:
+    def __init__(self, run: Run, lease: Lease, charges: Charges | None = None) -> None:
+        """``charges``: what its facts take of the shared budget that the lease's spec names."""
         self._run = run
         self._lease = lease
+        self._charges = charges
 
     async def run(self, reader: Reader) -> None:
         """Follow the log to its end."""
@@ -55,9 +59,10 @@ class Journal:
         """Write them, however long it takes; False: they are not to be written any more."""
         run, tries = self._run, 0
         gives_up = float("inf")
+        charges = named(self._lease.spec.budget, self._charges.take(facts)) if self._charges is not None else None
         while True:
             try:
-                await self._lease.append(facts)
+                await self._lease.append(facts, charges)
             except (Fenced, Ended):
                 run.break_off("fenced")
                 return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..engine import RunSpec
+from ..engine import RunSpec, UnknownBudget
 from ..errors import ConfigurationError
 from ..profiles import limits_with
 from .exits import COMPLETED, UNREACHABLE, CommandError, complain
@@ -17,7 +17,18 @@ from .ps import labels_of
 from .sending import whoever
 
 TAKEN = {
-    *("detach", "agent", "attended", "label", "json", "max_turns", "max_calls", "tokens", "input_tokens"),
+    *(
+        "detach",
+        "agent",
+        "attended",
+        "shared_budget",
+        "label",
+        "json",
+        "max_turns",
+        "max_calls",
+        "tokens",
+        "input_tokens",
+    ),
     *("output_tokens", "seconds", "working_seconds", "money", "reply_tokens", "reasoning_tokens"),
 }
 """The options of ``run`` that can be told to a service; all else is said where its agents are configured."""
@@ -44,6 +55,7 @@ def detach(options: Options, task: str) -> int:
         labels=labels_of(options.label),
         attended=options.attended or None,
         by=whoever(),
+        budget=options.shared_budget,
     )
 
     async def body(sources: Sources) -> int:
@@ -55,7 +67,10 @@ def detach(options: Options, task: str) -> int:
                 "WATCHKEEPER_URL says where another is",
                 UNREACHABLE,
             )
-        status = await service.engine.submit(spec)
+        try:
+            status = await service.engine.submit(spec)
+        except UnknownBudget as error:
+            raise CommandError(f"--shared-budget: {error}") from error
         if options.json:
             print_object(Listed(status, service).plain())
         else:

@@ -182,6 +182,9 @@ class Options:
     attended: Annotated[
         bool, Parameter(group=SERVICE, help="Somebody looks after it: what needs a yes is asked (approvals ls).")
     ] = False
+    shared_budget: Annotated[
+        str, Parameter(group=SERVICE, help="A budget of the service ([budgets.NAME]) that it draws from with others.")
+    ] = ""
     label: Annotated[
         tuple[str, ...], Parameter(group=SERVICE, help="NAME=VALUE, by which runs can be listed and cancelled.")
     ] = ()

@@ -70,9 +70,9 @@ def run(
         if text is None:
             raise CommandError("--continue is not for --detach")
         return detach(options, text)
-    if options.agent or options.label or options.attended:
-        named = "agent" if options.agent else "label" if options.label else "attended"
-        raise CommandError(f"--{named} is for --detach: add that")
+    for name in ("agent", "label", "attended", "shared_budget"):
+        if getattr(options, name):
+            raise CommandError(f"--{name.replace('_', '-')} is for --detach: add that")
     policy = policy_in(options)
     interrupts = Interrupts()
     with contextlib.ExitStack() as stack:

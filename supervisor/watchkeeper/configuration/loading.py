@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..errors import ConfigurationError
-from ..profiles import Limits
+from ..profiles import COUNTED, Limits
 from ..redaction import Redaction
 from .given import Wrong, changed, meant, shown
 from .schema import PATHS, AgentSettings, Configuration, LogSettings, OtelSettings, ServiceSettings
@@ -18,6 +18,7 @@ from .sources import Source, Unreadable, from_command_line, from_environment, fr
 
 SECTIONS = tuple(name for name in Configuration.__struct_fields__ if name != "origins")
 _AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""Names of agents, and of shared budgets."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/]+):(\d{1,5})")
 _REDACTION = Redaction()
@@ -64,6 +65,7 @@ class _Building:
     def __init__(self) -> None:
         self.sections: dict[str, Any] = {"service": ServiceSettings(), "log": LogSettings(), "otel": OtelSettings()}
         self.limits: dict[str, Any] = {}
+        self.budgets: dict[str, dict[str, Any]] = {}
         self.agents: dict[str, AgentSettings] = {}
         self.policy: dict[str, Any] = {}
         self.origins: dict[str, str] = {}
@@ -79,6 +81,8 @@ class _Building:
                 self._wrong(source, section, f"{section} must be a table ([{section}]), not {shown(table)}")
             elif section == "limits":
                 self.limits = self._limits(source, section, self.limits, table)
+            elif section == "budgets":
+                self._budgets(source, table)
             elif section == "agents":
                 self._agents(source, table)
             elif section == "policy":
@@ -92,7 +96,12 @@ class _Building:
         if self.problems:
             raise ConfigurationProblems(self.problems)
         return Configuration(
-            limits=self.limits, agents=self.agents, policy=self.policy, origins=self.origins, **self.sections
+            limits=self.limits,
+            budgets=self.budgets,
+            agents=self.agents,
+            policy=self.policy,
+            origins=self.origins,
+            **self.sections,
         )
 
     def _struct(self, source: Source, path: str, before: Any, table: dict[str, Any]) -> Any:
@@ -122,6 +131,21 @@ class _Building:
             else:
                 self.origins[f"{path}.{key}"] = source.place(f"{path}.{key}")
         return found
+
+    def _budgets(self, source: Source, table: dict[str, Any]) -> None:
+        for name, said in table.items():
+            path = f"budgets.{name}"
+            if not _AGENT.fullmatch(name):
+                rule = "a budget is named by at most 64 letters, digits, '_' and '-', and does not begin with a sign"
+                self._wrong(source, path, f"budgets: {shown(name)} is no name; {rule}")
+            elif not isinstance(said, dict):
+                self._wrong(source, path, f"{path} must be a table ([{path}]), not {shown(said)}")
+            else:
+                for key in said.keys() - {*COUNTED}:
+                    told = f"{path}.{key} is nothing that runs can share{meant(key, COUNTED)}; allowed here: "
+                    self._wrong(source, f"{path}.{key}", told + ", ".join(COUNTED))
+                counted = {key: value for key, value in said.items() if key in COUNTED}
+                self.budgets[name] = self._limits(source, path, self.budgets.get(name, {}), counted)
 
     def _agents(self, source: Source, table: dict[str, Any]) -> None:
         for name, said in table.items():

@@ -113,6 +113,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, Any] = {}
     """``[limits]``: what the limits of all agents are otherwise than their profile or policy says; fields of
     :class:`.Limits`."""
+    budgets: dict[str, dict[str, Any]] = {}
+    """``[budgets.NAME]``: what a budget holds that runs share which name it; fields of :class:`.Limits` that count
+    something (``profiles.COUNTED``). ``"off"`` is no limit."""
     agents: dict[str, AgentSettings] = {}
     policy: dict[str, Any] = {}
     """``[policy]``: what a policy file says, or ``file`` with the path of one; for agents that name neither a profile

@@ -14,7 +14,9 @@ from .given import OFF
 from .schema import Configuration
 
 DEFAULT = "default"
-_TABLE = re.compile(r"service|service\.retention|limits|agents|agents\.[^.]+|agents\.[^.]+\.limits|policy|log|otel")
+_TABLE = re.compile(
+    r"service|service\.retention|limits|budgets|budgets\.[^.]+|agents|agents\.[^.]+|agents\.[^.]+\.limits|policy|log|otel"
+)
 """Keys that are tables of settings, and no setting."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ..engine import Ended, EngineError, Fenced, RunSpec, Unusable
 from ..messages import Event, encode_mended
-from .checks import budget_of, check_amounts, new_facts, without_halves
+from .checks import budget_of, check_charges, new_facts, without_halves
 from .database import There, connect
 from .desk import Seat
 from .keys import name_of, names
@@ -78,7 +78,7 @@ class Book(Seat):
         self._entries: list[tuple[int, str, int]] = []
         self._blobs: dict[bytes, bytes] = {}
         self._uses: list[tuple[bytes, int]] = []
-        self._charges: dict[tuple[str, str], float] = {}
+        self._charges: dict[tuple[int, str, str], float] = {}
         self._touched: dict[str, None] = {}
         self._held_before: frozenset[str] | None = None
 
@@ -99,7 +99,7 @@ class Book(Seat):
         run("INSERT OR IGNORE INTO blob (hash, body) VALUES (?, ?)", self._blobs.items())
         run("INSERT OR IGNORE INTO blob_use (hash, run) VALUES (?, ?)", self._uses)
         run(
-            "INSERT INTO charge (budget, dimension, amount) VALUES (?, ?, ?)"
+            "INSERT INTO charge (root, budget, dimension, amount) VALUES (?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET amount = amount + excluded.amount",
             [(*key, amount) for key, amount in self._charges.items()],
         )
@@ -160,16 +160,20 @@ class Book(Seat):
         )
         return [run for (run,) in rows]
 
-    def charged(self) -> dict[tuple[str, str], float]:
-        """What was charged to shared budgets in the life of this file."""
-        rows = self.connection.execute("SELECT budget, dimension, amount FROM charge")
+    def charged(self, run: str) -> dict[tuple[str, str], float]:
+        """What a run and its sub-agents have charged to shared budgets, as far as that is durable."""
+        rows = self.connection.execute(
+            "SELECT budget, dimension, amount FROM charge WHERE root = (SELECT key FROM run WHERE id = ?)", (run,)
+        )
         return {(budget, dimension): amount for budget, dimension, amount in rows}
 
     def over(self, runs: Sequence[str]) -> None:
-        """Whatever was sent to these is answered."""
-        self.connection.executemany(
-            "UPDATE lease SET over = 1 WHERE root = (SELECT key FROM run WHERE id = ?)", [(run,) for run in runs]
-        )
+        """Whatever was sent to these is answered, and what they have charged is kept elsewhere."""
+        for statement in (
+            "UPDATE lease SET over = 1 WHERE root = (SELECT key FROM run WHERE id = ?)",
+            "DELETE FROM charge WHERE root = (SELECT key FROM run WHERE id = ?)",
+        ):
+            self.connection.executemany(statement, [(run,) for run in runs])
 
     def lease(self, run: str, worker: str) -> Given:
         """Begin the next attempt; an earlier one is fenced."""
@@ -211,8 +215,7 @@ class Book(Seat):
         """Facts of a run and its sub-agents. Raises :class:`.Fenced` if another attempt has it, and
         :class:`.EngineError` if they do not belong here; then nothing is written."""
         tree = self._fenced(run, attempt)
-        check_amounts(charges)
-        charged = {budget_of(charge): amount for charge, amount in charges.items()}
+        check_charges(charges)
         known = {one: row.standing.n for one, row in tree.rows.items()}
         self._check_new(tree, events)
         fresh = new_facts(events, known)
@@ -225,7 +228,8 @@ class Book(Seat):
             by_run.setdefault(event.run, []).append(event)
         for one, facts in by_run.items():
             self._keep(tree, one, facts)
-        for key, amount in charged.items():
+        for charge, amount in charges.items():
+            key = (tree.key, *budget_of(charge))
             self._charges[key] = self._charges.get(key, 0.0) + amount
 
     def refuse(self, run: str, attempt: int, why: str) -> None:

@@ -84,6 +84,13 @@ def check_amounts(amounts: Mapping[str, float]) -> None:
             raise EngineError(f"an amount must be a number of 0 or more: {_shown(name)} is {amount!r}")
 
 
+def check_charges(charges: Mapping[str, float]) -> None:
+    for charge, amount in charges.items():
+        budget_of(charge)
+        if not isinstance(amount, int | float) or not math.isfinite(amount):
+            raise EngineError(f"a charge must be a number: {_shown(charge)} is {amount!r}")
+
+
 def check_command(command: AnyCommand) -> None:
     if command.id:
         check_name("the id of a command", command.id)

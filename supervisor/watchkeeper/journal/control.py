@@ -6,12 +6,12 @@ Several processes write to it, each transaction begins with BEGIN IMMEDIATE: who
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from ..engine import Answered, AnyCommand, Cancel, EngineError, RunSpec
+from ..engine import Answered, AnyCommand, Cancel, EngineError, RunSpec, Slice
 from ..messages import encode_event, encode_mended
 from . import unstarted
 from .checks import check_amounts, check_name
@@ -29,12 +29,11 @@ def connect_control(folder: Path) -> sqlite3.Connection:
 
 
 class Control(Seat):
-    """``holder`` is who gets slices of shared budgets: the worker, or empty."""
+    """What all processes of a folder write to it."""
 
-    def __init__(self, folder: Path, holder: str, changed: Callable[[], None]) -> None:
+    def __init__(self, folder: Path, changed: Callable[[], None]) -> None:
         self.connection = connect_control(folder)
         self._there = There(folder / CONTROL_FILE)
-        self._holder = holder
         self._changed = changed
         self._wrote = False
 
@@ -55,6 +54,8 @@ class Control(Seat):
             if msgspec.json.decode(found[0], type=RunSpec) != spec:
                 raise EngineError(f"there is a run {run} already, and it is another one; submit this under another id")
             return float(found[1])
+        if spec.budget:
+            self._holds(spec.budget)
         self._write(
             "INSERT INTO submission (id, agent, labels, submitted, spec) VALUES (?, ?, ?, ?, ?)",
             (run, spec.agent, msgspec.json.encode(spec.labels).decode(), at, msgspec.json.encode(spec)),
@@ -159,42 +160,51 @@ class Control(Seat):
             [(budget, "", 0.0), *((budget, name, amount) for name, amount in amounts.items())],
         )
 
-    def grant(self, budget: str, amounts: Mapping[str, float]) -> dict[str, float]:
+    def grant(self, run: str, budget: str, amounts: Mapping[str, float]) -> Slice:
         check_amounts(amounts)
         left = self.left(budget)
         given = {name: min(amount, max(left.get(name, 0.0), 0.0)) for name, amount in amounts.items()}
-        self._add(budget, given.items())
-        return given
-
-    def give_back(self, budget: str, amounts: Mapping[str, float]) -> None:
-        check_amounts(amounts)
-        self.left(budget)
-        self._add(budget, ((name, -amount) for name, amount in amounts.items()))
+        self._add(run, {(budget, name): amount for name, amount in given.items() if amount})
+        has = dict(
+            self.connection.execute(
+                "SELECT dimension, amount FROM slice WHERE run = ? AND budget = ?", (run, budget)
+            ).fetchall()
+        )
+        left = {name: amount - given.get(name, 0.0) for name, amount in left.items()}
+        return Slice(has=has, left=left, holds=self._holds(budget))
 
     def left(self, budget: str) -> dict[str, float]:
-        held = dict(
-            self.connection.execute("SELECT dimension, amount FROM budget WHERE name = ?", (budget,)).fetchall()
-        )
-        if not held:
-            raise unknown_budget(budget)
+        holds = self._holds(budget)
         granted = dict(
             self.connection.execute(
                 "SELECT dimension, sum(amount) FROM slice WHERE budget = ? GROUP BY dimension", (budget,)
             ).fetchall()
         )
-        return {name: amount - granted.get(name, 0.0) for name, amount in held.items() if name}
+        return {name: amount - granted.get(name, 0.0) for name, amount in holds.items()}
 
-    def reclaim(self, worker: str, charged: Mapping[tuple[str, str], float]) -> None:
-        """Of what a worker was granted in earlier lives only what it has charged stays granted."""
-        self._write("DELETE FROM slice WHERE worker = ?", (worker,))
-        for (budget, dimension), amount in charged.items():
-            self._add(budget, [(dimension, amount)], worker)
+    def reclaim(self, run: str, charged: Mapping[tuple[str, str], float]) -> None:
+        """Of what a run was granted only what it has charged stays granted."""
+        self.connection.execute("DELETE FROM slice WHERE run = ?", (run,))
+        self._add(run, charged)
 
-    def _add(self, budget: str, amounts: Iterable[tuple[str, float]], worker: str | None = None) -> None:
+    def spent(self, run: str, charged: Mapping[tuple[str, str], float]) -> None:
+        """A run has ended: what it has charged stays granted, to nobody by name. Saying so twice changes nothing."""
+        if self.connection.execute("DELETE FROM slice WHERE run = ?", (run,)).rowcount:
+            self._add("", charged)
+
+    def _holds(self, budget: str) -> dict[str, float]:
+        found = dict(
+            self.connection.execute("SELECT dimension, amount FROM budget WHERE name = ?", (budget,)).fetchall()
+        )
+        if not found:
+            raise unknown_budget(budget)
+        return {name: amount for name, amount in found.items() if name}
+
+    def _add(self, run: str, amounts: Mapping[tuple[str, str], float]) -> None:
         self.connection.executemany(
-            "INSERT INTO slice (worker, budget, dimension, amount) VALUES (?1, ?2, ?3, max(?4, 0))"
-            " ON CONFLICT DO UPDATE SET amount = max(amount + ?4, 0)",
-            [(self._holder if worker is None else worker, budget, name, amount) for name, amount in amounts],
+            "INSERT INTO slice (run, budget, dimension, amount) VALUES (?1, ?2, ?3, ?4)"
+            " ON CONFLICT DO UPDATE SET amount = amount + ?4",
+            [(run, *key, amount) for key, amount in amounts.items() if amount > 0],
         )
 
     def _write(self, statement: str, values: Sequence[object]) -> None:

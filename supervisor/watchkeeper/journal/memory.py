@@ -76,7 +76,6 @@ class MemoryEngine:
         self.is_open = False
         for lease in list(self.leases_given):
             lease.die()
-        self.limits.reclaim()
         self.bell.ring()
         for tree in self._trees.values():
             tree.bell.ring()
@@ -95,6 +94,8 @@ class MemoryEngine:
             return known.status(known.root)
         if run in self.places:
             raise EngineError(f"there is a run {run} already, a sub-agent; submit this under another id")
+        if spec.budget:
+            self.limits.check(spec.budget)
         standing = Standing(run=run, root=run)
         tree = Tree(Record(standing, spec, self._seams.wall(), self.next()))
         self._trees[run] = self.places[run] = tree
@@ -200,6 +201,7 @@ class MemoryEngine:
         self.leases_given.remove(lease)
         tree = lease.tree
         tree.given_back(suspended=suspended)
+        self.limits.reclaim(lease.run, ended=tree.root.ended)
         if tree.root.ended:
             self._has_ended(tree)
         else:

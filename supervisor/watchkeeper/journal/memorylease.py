@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
-from ..engine import Answered, AnyCommand, EngineError, Fenced, Lease, RunStatus, UnknownRun
+from ..engine import Answered, AnyCommand, EngineError, Fenced, Lease, RunStatus, Slice, UnknownRun
 from ..log import Gap
 from ..messages import Event
 from .checks import budget_of
@@ -33,6 +33,8 @@ class MemoryLease:
         self.worker = worker
         self._engine = engine
         self._over = False
+        self._granted = False
+        """What attempts before this one were granted is taken back."""
 
     @property
     def lost(self) -> bool:
@@ -63,7 +65,17 @@ class MemoryLease:
                 self._engine.places[event.run] = self.tree
         if fresh and charges:
             for charge, amount in charges.items():
-                self._engine.limits.charge(*budget_of(charge), amount)
+                self._engine.limits.charge(self.run, *budget_of(charge), amount)
+
+    async def grant(self, budget: str, amounts: Mapping[str, float]) -> Slice:
+        await anyio.lowlevel.checkpoint()
+        if self._over:
+            raise Fenced(f"attempt {self.attempt} at run {self.run} is over")
+        self._engine.limits.check(budget)
+        if not self._granted:
+            self._engine.limits.reclaim(self.run)
+            self._granted = True
+        return self._engine.limits.grant(self.run, budget, amounts)
 
     async def settle(self, command: AnyCommand, answer: Answered) -> None:
         self.tree.settle(msgspec.structs.replace(answer, id=command.id))

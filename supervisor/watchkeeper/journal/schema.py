@@ -28,7 +28,13 @@ CONTROL = Kind(
                amount REAL NOT NULL, PRIMARY KEY (budget, dimension, worker)) WITHOUT ROWID""",
             """CREATE TABLE token (hash BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, scopes TEXT NOT NULL,
                created REAL NOT NULL) WITHOUT ROWID""",
-        ]
+        ],
+        [
+            "DROP TABLE slice",
+            """CREATE TABLE slice (run TEXT NOT NULL, budget TEXT NOT NULL, dimension TEXT NOT NULL,
+               amount REAL NOT NULL, PRIMARY KEY (budget, dimension, run)) WITHOUT ROWID""",
+            "CREATE INDEX slice_by_run ON slice (run)",
+        ],
     ],
 )
 
@@ -60,6 +66,11 @@ WORKER = Kind(
             "CREATE INDEX blob_use_by_run ON blob_use (run)",
             """CREATE TABLE charge (budget TEXT NOT NULL, dimension TEXT NOT NULL, amount REAL NOT NULL,
                PRIMARY KEY (budget, dimension)) WITHOUT ROWID""",
-        ]
+        ],
+        [
+            "DROP TABLE charge",
+            """CREATE TABLE charge (root INTEGER NOT NULL, budget TEXT NOT NULL, dimension TEXT NOT NULL,
+               amount REAL NOT NULL, PRIMARY KEY (root, budget, dimension)) WITHOUT ROWID""",
+        ],
     ],
 )

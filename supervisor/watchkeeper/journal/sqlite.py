@@ -6,6 +6,7 @@ on trio. What others do in the folder is learned by hints (``hints.py``), and wi
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -82,12 +83,10 @@ class SqliteEngine:
         if self._open:
             raise EngineError("this engine is open already")
         self._seams.bind()
-        folder, holder = self.folder, self.worker or ""
-        self.control = WritingDesk(
-            "control", folder / CONTROL_FILE, self._seams, lambda: Control(folder, holder, self._sent)
-        )
+        folder, name = self.folder, self.worker or "control"
+        self.control = WritingDesk("control", folder / CONTROL_FILE, self._seams, lambda: Control(folder, self._sent))
         self.reader = Desk("reader", folder, self._seams, lambda: Readings(folder))
-        self._hints = Hints(folder / "hints", holder or "control", self._look)
+        self._hints = Hints(folder / "hints", name, self._look)
         try:
             await self.control.start()
             await self.reader.start()
@@ -158,12 +157,13 @@ class SqliteEngine:
         claimed = await self.control.ask(lambda control: control.claimed(file.name))
         await file.desk.ask(lambda book: book.take_in(claimed))
         ended = await file.desk.ask(Book.ended_runs)
-        charged = await file.desk.ask(Book.charged)
+        charged = await file.desk.ask(lambda book: {run: book.charged(run) for run in ended})
 
         def settle(control: Control) -> None:
             control.placed([run for run, *_ in claimed])
             control.over(ended)
-            control.reclaim(file.name, charged)
+            for run, amounts in charged.items():
+                control.spent(run, amounts)
 
         await self.control.ask(settle)
         await file.desk.ask(lambda book: book.over(ended))
@@ -274,6 +274,11 @@ class SqliteEngine:
     async def given_back(self, lease: SqliteLease, suspended: bool) -> None:
         run, attempt, file = lease.run, lease.attempt, lease.file
         ended = await file.desk.ask(lambda book: book.release(run, attempt, suspended))
+        if lease.spec.budget and self.leases_given.get(run) is lease:
+            # Before another attempt may be granted anything. If it cannot be written that attempt does it.
+            with contextlib.suppress(EngineError):
+                charged = await file.desk.ask(lambda book: book.charged(run))
+                await self.control.ask(lambda control: (control.spent if ended else control.reclaim)(run, charged))
         if self.leases_given.get(run) is lease:
             del self.leases_given[run]
             if not ended:
@@ -325,12 +330,6 @@ class SqliteLimits:
 
     async def define(self, budget: str, amounts: Mapping[str, float]) -> None:
         await self._ask(lambda control: control.define(budget, amounts))
-
-    async def grant(self, budget: str, amounts: Mapping[str, float]) -> dict[str, float]:
-        return await self._ask(lambda control: control.grant(budget, amounts))
-
-    async def give_back(self, budget: str, amounts: Mapping[str, float]) -> None:
-        await self._ask(lambda control: control.give_back(budget, amounts))
 
     async def left(self, budget: str) -> dict[str, float]:
         return await self._ask(lambda control: control.left(budget))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
-from ..engine import Answered, AnyCommand, EngineError, Fenced, Lease, RunStatus
+from ..engine import Answered, AnyCommand, EngineError, Fenced, Lease, RunStatus, Slice
 from ..log import Gap
 from ..messages import Event
 from .book import Given
@@ -35,6 +35,8 @@ class SqliteLease:
         self._engine = engine
         self._over = False
         self._back = False
+        self._granted = False
+        """What attempts before this one were granted is taken back."""
 
     @property
     def lost(self) -> bool:
@@ -66,6 +68,16 @@ class SqliteLease:
         except Fenced:
             self._over = True
             raise
+
+    async def grant(self, budget: str, amounts: Mapping[str, float]) -> Slice:
+        if self.lost:
+            raise Fenced(f"attempt {self.attempt} at run {self.run} is over")
+        run, asked, engine = self.run, dict(amounts), self._engine
+        if not self._granted:
+            charged = await self.file.desk.ask(lambda book: book.charged(run))
+            await engine.control.ask(lambda control: control.reclaim(run, charged))
+            self._granted = True
+        return await engine.control.ask(lambda control: control.grant(run, budget, asked))
 
     async def settle(self, command: AnyCommand, answer: Answered) -> None:
         root, said = self.run, msgspec.structs.replace(answer, id=command.id)

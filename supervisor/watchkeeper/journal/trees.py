@@ -9,7 +9,7 @@ import msgspec
 from ..engine import Answered, AnyCommand, Ended, EngineError, RunSpec, RunStatus
 from ..messages import Event
 from .bell import Bell
-from .checks import budget_of, check_amounts, new_facts
+from .checks import check_charges, new_facts
 from .keys import name_of, names
 from .status import Standing, spec_of
 
@@ -101,9 +101,7 @@ class Tree:
     def admitted(self, events: Sequence[Event], charges: Mapping[str, float] | None) -> list[Event]:
         """The facts of a batch that are new. Raises :class:`EngineError` for what does not belong here; nothing of the
         batch is kept then."""
-        check_amounts(charges or {})
-        for charge in charges or {}:
-            budget_of(charge)
+        check_charges(charges or {})
         known = set(self.records)
         for event in events:
             if event.run not in known:

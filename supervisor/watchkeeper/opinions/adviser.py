@@ -110,6 +110,7 @@ class Adviser:
         async def attempt(number: int) -> str | Advice:
             await self._wait_for_provider()
             ticket = provider.ticket
+            await self._ready(messages, ticket)
             hold = self._hold(messages)
             if isinstance(hold, Advice):
                 provider.released(clock(), ticket=ticket)
@@ -126,7 +127,7 @@ class Adviser:
                 self._charge(hold, None)
                 raise
             provider.succeeded(clock())
-            if self._charge(hold, usage):
+            if self._charge(hold, usage) or await self._overrun():
                 return Advice(failed="it cost more than the run could bear", overrun=True)
             return text
 
@@ -169,6 +170,22 @@ class Adviser:
         if not finished and not parts:
             raise ModelError("empty_stream", "the stream ended before anything came")
         return "".join(parts), usage
+
+    async def _ready(self, messages: tuple[Message, ...], ticket: int) -> None:
+        """Have a shared budget grant what the request may take. On a cancel the provider gets its ticket back."""
+        try:
+            await self._run.ready(self._allowance.wants(_tokens(messages)))
+        except BaseException:
+            self._provider.released(self._run.seams.clock(), ticket=ticket)
+            raise
+
+    async def _overrun(self) -> bool:
+        """Whether a shared budget cannot bear what was spent."""
+        over = await self._run.ready({})
+        for dimension, excess in over.items():
+            self._log.append(Overrun, dimension=dimension, over=excess)
+            break
+        return bool(over)
 
     def _hold(self, messages: tuple[Message, ...]) -> Hold | Advice:
         if self._allowance.unpriced and not self._run.may_be_unpriced():

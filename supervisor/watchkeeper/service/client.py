@@ -33,6 +33,7 @@ from ..engine import (
     RunStatus,
     Steer,
     Unavailable,
+    UnknownBudget,
     UnknownRun,
     Unusable,
 )
@@ -308,6 +309,8 @@ class HttpEngine:
         told = (problem.detail or problem.title or f"status {status}")[:2_000]
         if name == "unknown-run":
             return UnknownRun(told)
+        if name == "unknown-budget":
+            return UnknownBudget(told)
         if status >= 500 and name != "draining":
             if not name:
                 return Unreachable(f"{self.url}: {told}")
@@ -319,12 +322,6 @@ class _NoLimits:
     """Shared budgets are the workers' affair."""
 
     async def define(self, budget: str, amounts: Mapping[str, float]) -> None:
-        raise EngineError(_NO_LIMITS)
-
-    async def grant(self, budget: str, amounts: Mapping[str, float]) -> dict[str, float]:
-        raise EngineError(_NO_LIMITS)
-
-    async def give_back(self, budget: str, amounts: Mapping[str, float]) -> None:
         raise EngineError(_NO_LIMITS)
 
     async def left(self, budget: str) -> dict[str, float]:

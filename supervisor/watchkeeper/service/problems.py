@@ -9,7 +9,7 @@ from typing import Any
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.plugins.problem_details import ProblemDetailsConfig, ProblemDetailsException, ProblemDetailsPlugin
 
-from ..engine import EngineError, Unavailable, UnknownRun, Unusable
+from ..engine import EngineError, Unavailable, UnknownBudget, UnknownRun, Unusable
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST = 2_000
@@ -78,6 +78,10 @@ def _of_unknown_run(error: UnknownRun) -> Problem:
     return Problem(404, str(error), "unknown-run")
 
 
+def _of_unknown_budget(error: UnknownBudget) -> Problem:
+    return Problem(422, str(error), "unknown-budget")
+
+
 def _of_depth(error: RecursionError) -> Problem:
     return Problem(400, "the body is nested too deeply", "invalid")
 
@@ -95,6 +99,7 @@ def plugin() -> ProblemDetailsPlugin:
                 UnknownRun: _of_unknown_run,
                 Unavailable: _of_unavailable,
                 Unusable: _of_unusable,
+                UnknownBudget: _of_unknown_budget,
                 EngineError: _of_engine,
                 RecursionError: _of_depth,
                 Exception: _of_anything,

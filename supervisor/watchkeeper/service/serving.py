@@ -26,6 +26,7 @@ import msgspec
 from ..configuration import Configuration, ConfigurationProblems
 from ..engine import Engine, EngineError, Query
 from ..errors import ConfigurationError
+from ..profiles import shared_amounts
 from ..reports import report
 from ..states import State
 from . import health, leftovers, metrics, stacks
@@ -89,6 +90,7 @@ class ControlProcess:
             self._rules = rulebook(self._configuration, os.environ)
             async with self._given_engine or _engine(self._folder) as engine:
                 self._engine = engine
+                await self._share_out(self._configuration)
                 names = await self._names(engine, settings.workers)
                 metrics.begin(self._metrics)
                 self._foreman = Foreman(
@@ -189,7 +191,7 @@ class ControlProcess:
             task_status.started()
             async for number in received:
                 if number == signal.SIGHUP:
-                    self._reload(foreman)
+                    await self._reload(foreman)
                 elif number == signal.SIGUSR1:
                     await self._dump(foreman)
                 elif self._ending:
@@ -206,7 +208,7 @@ class ControlProcess:
             self._ending = True
             self._notifier.stopping("draining")
 
-    def _reload(self, foreman: Foreman) -> None:
+    async def _reload(self, foreman: Foreman) -> None:
         self._notifier.reloading(time.monotonic_ns() // 1000)
         try:
             configuration = self._given.load()
@@ -218,9 +220,19 @@ class ControlProcess:
             rules = rulebook(configuration, os.environ)
             if not any(one.problem for one in rules):  # else workers keep what they have, too
                 self._rules = rules
+            try:
+                await self._share_out(configuration)
+            except EngineError as error:
+                report("budgets_kept", why=str(error))
             report("configuration_reloaded", level="info")
             foreman.reload()
         self._notifier.ready("serving")
+
+    async def _share_out(self, configuration: Configuration) -> None:
+        """Say what the shared budgets hold. One that is no longer named stays as it was, for the runs that have it."""
+        assert self._engine is not None
+        for name, limits in configuration.budgets.items():
+            await self._engine.limits.define(name, shared_amounts(limits))
 
     async def _dump(self, foreman: Foreman) -> None:
         report("stack", process="control", stack=stacks.text(threading.get_ident(), stacks.tasks_here()))
