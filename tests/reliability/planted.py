@@ -85,15 +85,15 @@ FAULTS = (
     Fault(
         "a budget is off by one",
         BUDGET,
-        "if used + amount > limit * (1 + EXACT):",
-        "if used + amount > limit + 1:",
+        "self.used(dimension) + amount <= limit * (1 + EXACT)",
+        "self.used(dimension) + amount <= limit + 1",
         ("test_budget.py",),
     ),
     Fault(
         "a limit of none is taken for no limit",
         BUDGET,
-        "                if limit is not None:\n                    used =",
-        "                if limit:\n                    used =",
+        "return limit is None or self.used",
+        "return not limit or self.used",
         ("test_budget.py",),
     ),
     Fault(
