@@ -67,7 +67,7 @@ def test_help_loads_no_verb_and_nothing_slow() -> None:
     assert "cyclopts" in loaded
     assert loaded.isdisjoint(SLOW)
     assert {name for name in loaded if name.startswith("watchkeeper")} <= {
-        *("watchkeeper", "watchkeeper.cli", "watchkeeper.cli.app", "watchkeeper.cli.exits"),
+        *("watchkeeper", "watchkeeper.cli", "watchkeeper.cli.app", "watchkeeper.cli.exits", "watchkeeper.lazily"),
     }
 
 
@@ -82,7 +82,7 @@ def test_ps_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     loaded = set(json.loads(done.stdout.rpartition("\0")[2]))
     assert loaded.isdisjoint({"trio", "openai", "httpx2", "structlog", "rich", "litestar", "uvicorn", "sqlite3"})
     ours = {name.split(".")[1] for name in loaded if name.startswith("watchkeeper.")}
-    assert ours <= {"cli", "engine", "errors", "messages", "service", "states"}
+    assert ours <= {"cli", "engine", "errors", "lazily", "messages", "service", "states"}
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
