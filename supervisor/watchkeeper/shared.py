@@ -7,7 +7,7 @@ from typing import Any
 
 from .budget import EXACT, Budget
 from .engine import Slice
-from .finishing import FINISHING, frees
+from .finishing import after
 from .messages import (
     ApprovalRequested,
     CallAdmitted,
@@ -95,8 +95,8 @@ class Charges:
             Held: self._held,
             Settled: self._settled,
             TurnStarted: self._turn_started,
-            Reminded: self._reminded,
-            LimitsRaised: self._raised,
+            Reminded: self._finish,
+            LimitsRaised: self._finish,
             CallAdmitted: self._admitted,
             ApprovalRequested: self._approval_requested,
             CallStarted: self._started,
@@ -132,13 +132,8 @@ class Charges:
         if self._finishing is None:
             self._add({"turns": 1})
 
-    def _reminded(self, event: Reminded) -> None:
-        if event.about.startswith(FINISHING):
-            self._finishing = event.about.removeprefix(FINISHING)
-
-    def _raised(self, event: LimitsRaised) -> None:
-        if frees(self._finishing, event.amounts):
-            self._finishing = None
+    def _finish(self, event: Reminded | LimitsRaised) -> None:
+        self._finishing = after(self._finishing, event)
 
     def _admitted(self, event: CallAdmitted) -> None:
         self._calls[event.call_id] = event.tool

@@ -17,7 +17,7 @@ from .schema import PATHS, AgentSettings, Configuration, LogSettings, OtelSettin
 from .sources import Source, Unreadable, from_command_line, from_environment, from_file
 
 SECTIONS = tuple(name for name in Configuration.__struct_fields__ if name != "origins")
-_AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Names of agents, and of shared budgets."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/]+):(\d{1,5})")
@@ -132,15 +132,20 @@ class _Building:
                 self.origins[f"{path}.{key}"] = source.place(f"{path}.{key}")
         return found
 
+    def _is_named_table(self, source: Source, path: str, name: str, said: Any, what: str) -> bool:
+        if not _NAME.fullmatch(name):
+            rule = f"{what} is named by at most 64 letters, digits, '_' and '-', and does not begin with a sign"
+            self._wrong(source, path, f"{path.partition('.')[0]}: {shown(name)} is no name; {rule}")
+        elif not isinstance(said, dict):
+            self._wrong(source, path, f"{path} must be a table ([{path}]), not {shown(said)}")
+        else:
+            return True
+        return False
+
     def _budgets(self, source: Source, table: dict[str, Any]) -> None:
         for name, said in table.items():
             path = f"budgets.{name}"
-            if not _AGENT.fullmatch(name):
-                rule = "a budget is named by at most 64 letters, digits, '_' and '-', and does not begin with a sign"
-                self._wrong(source, path, f"budgets: {shown(name)} is no name; {rule}")
-            elif not isinstance(said, dict):
-                self._wrong(source, path, f"{path} must be a table ([{path}]), not {shown(said)}")
-            else:
+            if self._is_named_table(source, path, name, said, "a budget"):
                 for key in said.keys() - {*COUNTED}:
                     told = f"{path}.{key} is nothing that runs can share{meant(key, COUNTED)}; allowed here: "
                     self._wrong(source, f"{path}.{key}", told + ", ".join(COUNTED))
@@ -150,12 +155,7 @@ class _Building:
     def _agents(self, source: Source, table: dict[str, Any]) -> None:
         for name, said in table.items():
             path = f"agents.{name}"
-            if not _AGENT.fullmatch(name):
-                rule = "an agent is named by at most 64 letters, digits, '_' and '-', and does not begin with a sign"
-                self._wrong(source, path, f"agents: {shown(name)} is no name; {rule}")
-            elif not isinstance(said, dict):
-                self._wrong(source, path, f"{path} must be a table ([{path}]), not {shown(said)}")
-            else:
+            if self._is_named_table(source, path, name, said, "an agent"):
                 before = self.agents.get(name) or AgentSettings(root=_within(source, "."))
                 own = dict(said)
                 if isinstance(limits := own.get("limits"), dict):

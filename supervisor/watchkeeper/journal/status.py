@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ..engine import RunSpec, RunStatus
-from ..finishing import FINISHING, frees
+from ..finishing import after
 from ..messages import (
     ApprovalRequested,
     ApprovalResolved,
@@ -138,13 +138,8 @@ class Standing(msgspec.Struct, omit_defaults=True):
         if self.finishing is None:
             self._add({"turns": 1})
 
-    def _reminded(self, event: Reminded) -> None:
-        if event.about.startswith(FINISHING):
-            self.finishing = event.about.removeprefix(FINISHING)
-
-    def _raised(self, event: LimitsRaised) -> None:
-        if frees(self.finishing, event.amounts):
-            self.finishing = None
+    def _finish(self, event: Reminded | LimitsRaised) -> None:
+        self.finishing = after(self.finishing, event)
 
     def _call_started(self, event: CallStarted) -> None:
         if event.attempt == 1:
@@ -221,8 +216,8 @@ _FOLDS: dict[type[Event], Callable[[Standing, Any], None]] = {
     ModelFailed: Standing._answered,
     ModelPartialDropped: Standing._answered,
     TurnStarted: Standing._turn_started,
-    Reminded: Standing._reminded,
-    LimitsRaised: Standing._raised,
+    Reminded: Standing._finish,
+    LimitsRaised: Standing._finish,
     CallStarted: Standing._call_started,
     CallEnded: Standing._call_ended,
     Settled: Standing._settled,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..budget import Budget
-from ..finishing import FINISHING, frees
+from ..finishing import after
 from ..messages import CallAdmitted, ChildEnded, Event, Held, LimitsRaised, Reminded, Settled, TurnStarted
 from .past import Past
 
@@ -29,8 +29,8 @@ class Purse:
             TurnStarted: self._turn_started,
             CallAdmitted: self._admitted,
             ChildEnded: self._child_ended,
-            Reminded: self._reminded,
-            LimitsRaised: self._raised,
+            Reminded: self._finish,
+            LimitsRaised: self._finish,
         }
 
     def observe(self, event: Event) -> None:
@@ -57,13 +57,8 @@ class Purse:
     def _child_ended(self, event: ChildEnded) -> None:
         self.spend(event.spent)
 
-    def _reminded(self, event: Reminded) -> None:
-        if event.about.startswith(FINISHING):
-            self._finishing = event.about.removeprefix(FINISHING)
-
-    def _raised(self, event: LimitsRaised) -> None:
-        if frees(self._finishing, event.amounts):
-            self._finishing = None
+    def _finish(self, event: Reminded | LimitsRaised) -> None:
+        self._finishing = after(self._finishing, event)
 
     @property
     def spent(self) -> Mapping[str, float]:
