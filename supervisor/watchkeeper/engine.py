@@ -269,6 +269,16 @@ class Lease(Protocol):
         ...
 
 
+class BudgetStanding(msgspec.Struct, frozen=True):
+    """How a shared budget stands; amounts by dimension."""
+
+    name: str
+    holds: dict[str, float]
+    """What it holds in all."""
+    left: dict[str, float]
+    """What of that is granted to nobody; below 0 where it holds less now than was granted."""
+
+
 class SharedLimits(Protocol):
     """Budgets shared by runs of several workers, which get slices of them with :meth:`Lease.grant`."""
 
@@ -279,6 +289,10 @@ class SharedLimits(Protocol):
 
     async def left(self, budget: str) -> dict[str, float]:
         """What is granted to nobody. Raises :class:`UnknownBudget`."""
+        ...
+
+    async def standing(self) -> Sequence[BudgetStanding]:
+        """How all of them stand, by name: those too that are defined no more, for the runs that have them."""
         ...
 
 

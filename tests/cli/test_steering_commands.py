@@ -125,6 +125,7 @@ def test_budget_alone_says_what_is_spent(stage: Stage, capsys: pytest.CaptureFix
         (["budget", "r1", "--add", "tokens=-5"], "above 0"),
         (["budget", "r1", "--add", "tokens=nan"], "above 0"),
         (["budget", "r1", "--add", "=5"], "WHAT=AMOUNT"),
+        (["budget", "--add", "tokens=5"], "say which run"),
         (["pause", "r1", "--for", "0"], "more than 0"),
         (["steer", "r1", "  "], "nothing to say"),
         (["steer", "r1", "--loud"], "unknown option --loud"),

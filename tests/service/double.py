@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 import watchkeeper
-from service.office import policies, workers
+from service.office import BUDGETS, policies, workers
 from service.pretended import MadeUp, Service, furnished, timeline
 from watchkeeper import messages as m
 from watchkeeper.service.gate import HEADERS
@@ -88,6 +88,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.reply(200, workers(time.time()))
             case ["v1", "policies"]:
                 self.reply(200, policies())
+            case ["v1", "budgets"]:
+                self.reply(200, {"budgets": BUDGETS})
             case ["v1", "tokens"]:
                 self.reply(200, service.tokens.listed())
             case ["v1", "session"]:

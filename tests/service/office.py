@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from service.made_up import HOSTILE
+from watchkeeper.engine import BudgetStanding
 from watchkeeper.guards.rate import Rate
 from watchkeeper.guards.rule import Rule
 from watchkeeper.guards.scope import Scope
@@ -60,6 +61,12 @@ def policies() -> dict[str, Any]:
         ],
         "policies": {name: settings_of(profile) for name, profile in PROFILES.items()},
     }  # fmt: skip
+
+
+BUDGETS = [
+    BudgetStanding("night", {"money": 50.0, "calls": 10_000.0}, {"money": 12.5, "calls": 9_000.0}),
+    BudgetStanding(HOSTILE, {HOSTILE: 3.0}, {HOSTILE: -1.0}),
+]
 
 
 class Tokens:

@@ -42,6 +42,7 @@ LOOKS = (
     "/v1/approvals",
     "/v1/events",
     "/v1/policies",
+    "/v1/budgets",
     "/v1/workers",
     "/v1/workers/main/stack",
     "/v1/tokens",

@@ -93,9 +93,12 @@ async def test_a_shared_budget_must_be_there() -> None:
             reply = await stands.ask("POST", "/v1/runs", body, token="run", headers=headers)
             assert (reply.status, reply.json["type"]) == (422, "urn:watchkeeper:unknown-budget")
             assert "[budgets.NAME]" in reply.json["detail"]
+        assert (await stands.ask("GET", "/v1/budgets", token="read")).json == {"budgets": []}
         await stands.engine.limits.define("team", {"calls": 3.0})
         reply = await stands.ask("POST", "/v1/runs", body, token="run")
         assert (reply.status, reply.json["spec"]["budget"]) == (201, "team")
+        (shown,) = (await stands.ask("GET", "/v1/budgets", token="read")).json["budgets"]
+        assert shown == {"name": "team", "holds": {"calls": 3.0}, "left": {"calls": 3.0}}
 
 
 async def test_no_run_is_taken_while_the_service_drains() -> None:

@@ -18,6 +18,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from watchkeeper.cli import main
+
 SCRIPT = Path(__file__).with_name("controlled.py")
 PATIENCE = 30.0
 
@@ -157,7 +159,9 @@ def test_the_life_of_a_service(start: Start, tmp_path: Path) -> None:
         os.kill(worker["pid"], 0)
 
 
-def test_shared_budgets_are_those_of_the_configuration(start: Start) -> None:
+def test_shared_budgets_are_those_of_the_configuration(
+    start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     control = start(config="[budgets.team]\nmax_calls = 3\n")
     control.until("serving")
     with control.client() as client:
@@ -170,6 +174,15 @@ def test_shared_budgets_are_those_of_the_configuration(start: Start) -> None:
         control.process.send_signal(signal.SIGHUP)
         control.until("configuration_reloaded")
         assert (submit("team"), submit("other")) == (201, 201)
+        other, team = client.get("/v1/budgets").json()["budgets"]
+        assert other == {"name": "other", "holds": {"money": 2.5}, "left": {"money": 2.5}}
+        assert (team["name"], team["holds"]) == ("team", {"calls": 3.0}), "of one that is named no more, too"
+    monkeypatch.setenv("WATCHKEEPER_URL", f"unix:{control.folder / 'api.sock'}")
+    assert main(["budget"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[:2] == [["BUDGET", "WHAT", "LEFT", "OF"], ["other", "money", "2.5", "2.5"]]
+    assert main(["budget", "--json"]) == 0
+    assert [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()] == ["other", "team"]
     assert control.end() == 0
 
 

@@ -1,4 +1,4 @@
-"""``watchkeeper pause``, ``resume``, ``steer`` and ``budget``: what a run that goes on can be told."""
+"""``watchkeeper pause``, ``resume``, ``steer`` and ``budget``: what runs are told, and what is left."""
 
 from __future__ import annotations
 
@@ -7,18 +7,28 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated
 
+import msgspec
 from cyclopts import Parameter
 
-from ..engine import AddBudget, AnyCommand, Pause, Resume, Steer
-from .columns import print_rows
-from .exits import COMPLETED, CommandError
+from ..engine import AddBudget, AnyCommand, BudgetStanding, Pause, Resume, Steer
+from .asking import asked
+from .columns import Cell, print_rows
+from .exits import COMPLETED, CommandError, complain
 from .finding import Sources, through
-from .objects import print_object
+from .objects import print_object, print_objects
+from .printable import identifier, one_line
 from .sending import TIMEOUT, sent, whoever
 from .standing import budget as amounts_of
 
 REFUSED_BY = 0.5
 """Seconds within which a message is refused, if it is; to read it a run may take much longer."""
+
+
+class _Budgets(msgspec.Struct, frozen=True):
+    """As ``GET /v1/budgets`` has it."""
+
+    budgets: tuple[BudgetStanding, ...]
+
 
 Run = Annotated[str, Parameter(help="The run: its id, the beginning of it, or @last.")]
 Wait = Annotated[float, Parameter(help=f"Seconds that the run gets to take it ({TIMEOUT:g}).")]
@@ -78,15 +88,19 @@ def steer(
 
 
 def budget(
-    run: Run,
+    run: Annotated[str | None, Parameter(help="The run; without one, the shared budgets of the service.")] = None,
     /,
     *,
     add: Annotated[tuple[str, ...], Parameter(help="Raise a limit, such as turns=5, tokens=50000 or money=0.50.")] = (),
     timeout: Wait = TIMEOUT,
     json: Json = False,
 ) -> int:
-    """What a run has spent and may spend; with --add it may spend more."""
+    """What a run has spent and may spend, or more with --add; without a run, what is left of shared budgets."""
     amounts = amounts_in(add)
+    if run is None:
+        if amounts:
+            raise CommandError("--add: say which run may spend more; a shared budget grows in the configuration")
+        return _shared(json)
     if amounts:
         told = ", ".join(f"{amount:,g} more {name}" for name, amount in amounts.items())
         return _send(run, AddBudget(amounts=amounts, by=whoever()), f"may spend {told}", timeout, json)
@@ -101,6 +115,23 @@ def budget(
         return COMPLETED
 
     return through(body)
+
+
+def _shared(json: bool) -> int:
+    found = asked("/v1/budgets", _Budgets).budgets
+    if json:
+        print_objects(found)
+        return COMPLETED
+    rows: list[list[Cell]] = [
+        [(identifier(one.name), "head"), (name, "plain"), (f"{one.left.get(name, 0.0):,.10g}", "plain"), (of, "plain")]
+        for one in found
+        for name, of in ((one_line(name, 40), f"{amount:,.10g}") for name, amount in one.holds.items())
+    ]
+    if not rows:
+        complain("the service has no shared budget; [budgets.NAME] of its configuration makes one")
+        return COMPLETED
+    print_rows(("BUDGET", "WHAT", "LEFT", "OF"), rows)
+    return COMPLETED
 
 
 def amounts_in(given: Sequence[str]) -> dict[str, float]:

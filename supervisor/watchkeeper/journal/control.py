@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..engine import Answered, AnyCommand, Cancel, EngineError, RunSpec, Slice
+from ..engine import Answered, AnyCommand, BudgetStanding, Cancel, EngineError, RunSpec, Slice
 from ..messages import encode_event, encode_mended
 from . import unstarted
 from .checks import check_amounts, check_name
@@ -181,6 +181,10 @@ class Control(Seat):
             ).fetchall()
         )
         return {name: amount - granted.get(name, 0.0) for name, amount in holds.items()}
+
+    def standing(self) -> list[BudgetStanding]:
+        names = [name for (name,) in self.connection.execute("SELECT DISTINCT name FROM budget ORDER BY name")]
+        return [BudgetStanding(name, self._holds(name), self.left(name)) for name in names]
 
     def reclaim(self, run: str, charged: Mapping[tuple[str, str], float]) -> None:
         """Of what a run was granted only what it has charged stays granted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..engine import Slice, UnknownBudget
+from ..engine import BudgetStanding, Slice, UnknownBudget
 from .checks import check_amounts, check_name
 
 Amounts = dict[str, float]
@@ -28,6 +28,9 @@ class Shares:
 
     async def left(self, budget: str) -> dict[str, float]:
         return self._left(budget)
+
+    async def standing(self) -> list[BudgetStanding]:
+        return [BudgetStanding(name, dict(holds), self._left(name)) for name, holds in sorted(self._holds.items())]
 
     def grant(self, run: str, budget: str, amounts: Mapping[str, float]) -> Slice:
         check_amounts(amounts)

@@ -15,7 +15,19 @@ from typing import TypeVar
 
 import msgspec
 
-from ..engine import Answered, AnyCommand, Cancel, EngineError, Lease, Page, Query, RunSpec, RunStatus, Unavailable
+from ..engine import (
+    Answered,
+    AnyCommand,
+    BudgetStanding,
+    Cancel,
+    EngineError,
+    Lease,
+    Page,
+    Query,
+    RunSpec,
+    RunStatus,
+    Unavailable,
+)
 from ..log import Gap
 from ..messages import Event, Mode
 from ..seams import Seams
@@ -333,6 +345,9 @@ class SqliteLimits:
 
     async def left(self, budget: str) -> dict[str, float]:
         return await self._ask(lambda control: control.left(budget))
+
+    async def standing(self) -> list[BudgetStanding]:
+        return await self._ask(lambda control: control.standing())
 
     async def _ask(self, function: Callable[[Control], T]) -> T:
         self._engine.check_open()

@@ -12,6 +12,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 from litestar.types import ASGIApp
 
+from ..engine import BudgetStanding
 from ..messages import FORMAT, mended
 from ..profiles import PROFILES
 from .access import COOKIE
@@ -39,6 +40,10 @@ class Policies(msgspec.Struct, frozen=True):
     agents: tuple[AgentRules, ...]
     policies: dict[str, dict[str, Any]]
     """The profiles: each with all its settings."""
+
+
+class Budgets(msgspec.Struct, frozen=True):
+    budgets: tuple[BudgetStanding, ...]
 
 
 class ServiceStats(msgspec.Struct, frozen=True):
@@ -100,6 +105,12 @@ async def policies(desk: TheDesk) -> Policies:
     """Which rules hold for each configured agent, and the profiles there are, by name."""
     agents = () if desk.control is None else tuple(desk.control.rules())
     return Policies(agents, {name: settings_of(profile) for name, profile in PROFILES.items()})
+
+
+@get("/v1/budgets", opt={"right": "read"}, tags=["service"])
+async def budgets(desk: TheDesk) -> Budgets:
+    """What each shared budget holds in all, and what of it is granted to nobody yet."""
+    return Budgets(tuple(await desk.engine.limits.standing()))
 
 
 @get("/v1/workers", opt={"right": "read"}, tags=["service"])
@@ -188,5 +199,5 @@ async def end(request: Request[Any, Any, Any], desk: TheDesk) -> Response[None]:
 
 
 ROUTES = (
-    live, ready, version, metrics, policies, workers, stack, stats, events, begin, session, end,
+    live, ready, version, metrics, policies, budgets, workers, stack, stats, events, begin, session, end,
 )  # fmt: skip

@@ -20,6 +20,7 @@ from ..engine import (
     Answered,
     AnyCommand,
     Approve,
+    BudgetStanding,
     Cancel,
     Deny,
     EngineError,
@@ -327,8 +328,14 @@ class _NoLimits:
     async def left(self, budget: str) -> dict[str, float]:
         raise EngineError(_NO_LIMITS)
 
+    async def standing(self) -> list[BudgetStanding]:
+        raise EngineError(_NO_LIMITS)
 
-_NO_LIMITS = "shared budgets are kept on the service's own machine: an engine over HTTP does not reach them"
+
+_NO_LIMITS = (
+    "shared budgets are kept on the service's own machine: an engine over HTTP does not reach them; GET /v1/budgets "
+    "tells how they stand"
+)
 
 
 def _item(line: bytes) -> Event | Gap | str:

@@ -10,11 +10,16 @@ const SOURCES = { profile: "Profile", policy: "The policy of the configuration",
 
 export function Policies() {
   const [told, setTold] = useState(null);
+  const [budgets, setBudgets] = useState([]);
   const [wrong, setWrong] = useState("");
   useEffect(() => {
     let here = true;
     ask("/v1/policies").then(
       (found) => here && setTold(found),
+      (problem) => here && setWrong(problem.message),
+    );
+    ask("/v1/budgets").then(
+      (found) => here && setBudgets(found.budgets),
       (problem) => here && setWrong(problem.message),
     );
     return () => {
@@ -27,6 +32,8 @@ export function Policies() {
     ${wrong && html`<p class="wrong">${wrong}</p>`}
     ${told && !told.agents.length && html`<div class="nothing"><${Icon} name="watchdog" /><p>No agent is configured.</p></div>`}
     <div class="cards one">${(told?.agents ?? []).map((one) => html`<${Agent} key=${one.agent} of=${one} />`)}</div>
+    ${budgets.length > 0 && html`<h2 class="part">Shared budgets</h2><p class="soft">What all runs that name one draw from together. A run that goes on holds a slice of it.</p>
+      <div class="cards">${budgets.map((one) => html`<${Budget} key=${one.name} of=${one} />`)}</div>`}
     ${profiles.length > 0 && html`<h2 class="part">Profiles</h2><p class="soft">An agent that says nothing else has the profile <code>default</code>.</p>
       <div class="folds">${profiles.map(
         ([name, settings]) => html`<details class="card" key=${name}><summary><b>${oneLine(name, 60)}</b><${Mode} mode=${settings.mode} /></summary><${Settings} of=${settings} detectors=${{}} /></details>`,
@@ -44,6 +51,13 @@ function Agent({ of }) {
       of.require.length > 0 && html`${" · "}an answer rests on ${of.require.map((name) => html` <span class="label">${oneLine(name, 40)}</span>`)}`}</p>
     ${of.problem ? html`<p class="why"><${Icon} name="failed" /><span>${oneLine(of.problem, 500)}</span></p>` : html`<${Settings} of=${of.settings} detectors=${of.detectors} />`}
   </article>`;
+}
+
+function Budget({ of }) {
+  return html`<article class="card budget" aria-label=${oneLine(of.name, 60)}><h2>${oneLine(of.name, 60)}</h2>
+    <dl class="limits">${Object.entries(of.holds).map(
+      ([name, holds]) => html`<div><dt>${oneLine(name, 40)} left</dt><dd>${amountOf(name, Math.max(of.left[name] ?? 0, 0))} of ${amountOf(name, holds)}</dd></div>`,
+    )}</dl></article>`;
 }
 
 const amountOf = (name, value) => (value == null ? "no limit" : name === "seconds" ? duration(value) : amount(name, value));

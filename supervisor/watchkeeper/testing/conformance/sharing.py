@@ -145,6 +145,21 @@ async def what_an_ended_run_has_charged_stays_spent(ground: Ground) -> None:
             assert await engine.limits.left("team") == {"calls": 8}
 
 
+async def all_budgets_are_told(ground: Ground) -> None:
+    async with ground.worker() as engine:
+        assert list(await engine.limits.standing()) == []
+        await engine.limits.define("team", {"money": 10.0, "calls": 3})
+        await engine.limits.define("alone", {"calls": 1})
+        await engine.submit(SPEC, run="one")
+        lease = await taken(engine)
+        await lease.grant("team", {"money": 4.0})
+        alone, team = await engine.limits.standing()
+        assert (alone.name, alone.holds, alone.left) == ("alone", {"calls": 1}, {"calls": 1})
+        assert (team.name, team.holds, team.left) == ("team", {"money": 10.0, "calls": 3}, {"money": 6.0, "calls": 3})
+        await engine.limits.define("team", {"money": 1.0})
+        assert (await engine.limits.standing())[1].left == {"money": -3.0}, "as much as was granted too much"
+
+
 CHECKS: tuple[Check, ...] = (
     a_budget_is_granted_in_slices,
     no_budget_is_granted_beyond_itself,
@@ -153,4 +168,5 @@ CHECKS: tuple[Check, ...] = (
     what_an_attempt_has_not_charged_comes_back_when_it_is_over,
     what_a_dead_attempt_had_not_charged_comes_back_with_the_next,
     what_an_ended_run_has_charged_stays_spent,
+    all_budgets_are_told,
 )
