@@ -51,7 +51,7 @@ def test_what_is_left_of_shared_budgets_is_shown(site: Site) -> None:
     tab.wait("document.querySelectorAll('.card.budget').length === 2")
     night, hostile = tab.run("[...document.querySelectorAll('.card.budget')].map((e) => e.innerText)")
     lines = [line.strip() for line in night.splitlines() if line.strip()]
-    assert lines == ["night", "money left", "12.50 of 50.00", "calls left", "9000 of 10k"]
+    assert lines == ["night", "Money left", "12.50 of 50.00", "Calls left", "9000 of 10k"]
     assert "0 of 3" in hostile, "granted is more than it holds now"
     assert "<img src=x" in hostile
     assert tab.run("document.querySelectorAll('#app img, #app script').length") == 0
