@@ -130,10 +130,22 @@ class Service:
             time.sleep(0.005)
         raise RuntimeError(f"there is no mark {text}")
 
-    def submit(self, agent: str, count: int = 1) -> None:
+    def submit(self, agent: str, count: int = 1) -> list[str]:
+        runs = []
         for _ in range(count):
             made = self.client.post("/v1/runs", json={"agent": agent, "task": "bench"})
-            made.raise_for_status()
+            runs.append(str(made.raise_for_status().json()["run"]))
+        return runs
+
+    def working(self, agent: str, count: int) -> list[str]:
+        """Submit so many, and wait until all have begun."""
+        runs = self.submit(agent, count)
+        limit = time.monotonic() + PATIENCE
+        while (working := self.client.get("/v1/workers").json()["workers"][0])["runs"] < count:
+            if time.monotonic() > limit:
+                raise RuntimeError(f"not all of {count} runs have begun: {working}")
+            time.sleep(0.1)
+        return runs
 
     def end(self) -> None:
         self.client.close()
@@ -153,12 +165,7 @@ def blocked(service: Service) -> dict[str, float]:
 
 
 def stop_all(service: Service, runs: int) -> dict[str, float]:
-    service.submit("idler", runs)
-    limit = time.monotonic() + PATIENCE
-    while (working := service.client.get("/v1/workers").json()["workers"][0])["runs"] < runs:
-        if time.monotonic() > limit:
-            raise RuntimeError(f"not all of {runs} runs have begun: {working}")
-        time.sleep(0.1)
+    service.working("idler", runs)
     began = time.perf_counter()
     answer = service.client.post("/v1/stop-all", json={"reason": "bench", "wait": 60})
     took = time.perf_counter() - began
