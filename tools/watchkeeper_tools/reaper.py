@@ -52,7 +52,8 @@ class Reaper:
             self._wait(None)
             self._reap()
         ended = self._end_all(LEFTOVER_GRACE if self._status is not None else self._grace)
-        left = sorted(self._descendants())
+        # Without a child there is no descendant either, if all that are orphaned come to us.
+        left = [] if sure and not self._reap() else sorted(self._descendants())
         status = "null" if self._status is None else os.waitstatus_to_exitcode(self._status)
         known = "true" if sure else "false"
         return f'{{"status": {status}, "ended": {ended}, "left": {left}, "sure": {known}}}'
@@ -87,8 +88,7 @@ class Reaper:
         """TERM, a grace period, then KILL again and again until nothing is left; how many there were at first."""
         if not self._reap():
             return 0
-        count = self._signal_all(signal.SIGTERM)
-        self._signal_all(signal.SIGCONT)
+        count = self._signal_all(signal.SIGTERM, signal.SIGCONT)  # one that is held would not see the first
         deadline = time.monotonic() + grace
         while (left := deadline - time.monotonic()) > 0:
             self._wait(left)
@@ -102,13 +102,14 @@ class Reaper:
                 break
         return count
 
-    def _signal_all(self, number: int) -> int:
+    def _signal_all(self, *numbers: int) -> int:
         pids = self._descendants()
-        for pid in pids:
-            try:
-                os.kill(pid, number)
-            except OSError:  # gone meanwhile, or not ours to end: then it is reported as left
-                continue
+        for number in numbers:
+            for pid in pids:
+                try:
+                    os.kill(pid, number)
+                except OSError:  # gone meanwhile, or not ours to end: then it is reported as left
+                    continue
         return len(pids)
 
     def _descendants(self) -> list[int]:
@@ -168,7 +169,8 @@ def main() -> None:
     try:
         os.write(control, report.encode())
     except OSError:  # nobody is there to read it
-        sys.exit(1)
+        os._exit(1)
+    os._exit(0)  # at once: whoever cancels waits for this process
 
 
 if __name__ == "__main__":
