@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from watchkeeper import Agent, OpenAIModel, Price, Steps, TextTools
+from watchkeeper import Agent, ConfigurationError, OpenAIModel, Price, Steps, TextTools
 from watchkeeper.configuration import Configuration, ConfigurationProblems, load
 from watchkeeper.configuration import agents as made
 from watchkeeper.configuration.agents import agent_of, agents_of, detectors_of, prices_of
@@ -62,6 +62,14 @@ def test_the_model_may_be_that_of_the_environment(tmp_path: Path) -> None:
     model = agents(tmp_path, "[agents.a]\ntext_tools = true", environ)["a"].model
     assert isinstance(model, TextTools)
     assert model.name == "theirs"
+
+
+def test_how_its_server_counts_may_be_said(tmp_path: Path) -> None:
+    found = agents(tmp_path, '[agents.a]\nmodel = "m"\ncached_tokens = "beside"\n[agents.b]\nmodel = "m"\n')
+    models = [found[name].model for name in "ab"]
+    assert [model.cached_tokens for model in models if isinstance(model, OpenAIModel)] == ["beside", "within"]
+    with pytest.raises(ConfigurationError, match="'within' or 'beside'"):
+        OpenAIModel("m", base_url="http://127.0.0.1:2/v1", cached_tokens="both")  # type: ignore[arg-type] -- a mistake
 
 
 def test_the_policy_is_for_agents_that_name_none(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def test_everything_can_be_said_in_a_file(tmp_path: Path) -> None:
         base_url = "http://127.0.0.1:1/v1"
         api_key_env = "MY_KEY"
         text_tools = true
+        cached_tokens = "beside"
         context_window = 8192
         first_chunk_timeout = 200
         price = { input = 1, output = 2.5 }

@@ -16,6 +16,7 @@ from watchkeeper.messages import Call, Message, Usage
 from watchkeeper.model import Finished, ModelError, Request, TextDelta, UsageReported
 from watchkeeper.models.dialect import EventReader, Shape, request_body
 from watchkeeper.models.failure import answered
+from watchkeeper.price import UNIT, Price
 from watchkeeper.testing.strict import check_request
 
 READ = {"name": "read", "description": "Read a file.", "parameters": {"type": "object", "properties": {}}}
@@ -30,6 +31,22 @@ SCHEMA = {
 
 def asking(*messages: Message, **fields: Any) -> Request:
     return Request(messages or (HI,), **fields)
+
+
+PROVIDERS = [
+    (
+        "OpenAI",
+        "within",
+        {"prompt_tokens": 1000, "total_tokens": 1020, "prompt_tokens_details": {"cached_tokens": 600}},
+    ),
+    ("no total", "within", {"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 600}}),
+    ("DeepSeek", "within", {"prompt_tokens": 1000, "prompt_cache_hit_tokens": 600, "prompt_cache_miss_tokens": 400}),
+    ("LiteLLM", "within", {"prompt_tokens": 1000, "total_tokens": 1020, "cache_read_input_tokens": 600}),
+    ("Anthropic, passed on", "beside", {"prompt_tokens": 400, "total_tokens": 420, "cache_read_input_tokens": 600}),
+    ("its total says so", "within", {"prompt_tokens": 400, "total_tokens": 1020, "cache_read_input_tokens": 600}),
+    ("beside, in details", "beside", {"prompt_tokens": 400, "prompt_tokens_details": {"cached_tokens": 600}}),
+]
+"""How servers count one and the same request: 1,000 tokens of which 600 were cached, and 20 of the reply."""
 
 
 class TestRequestBody:
@@ -234,6 +251,23 @@ class TestEvents:
         assert read_events({**choice({}, "stop"), "usage": usage})[-1] == UsageReported(
             Usage(10, 20, cache_write_tokens=6)
         )
+
+    @pytest.mark.parametrize(("server", "cached", "usage"), PROVIDERS)
+    def test_cost_02_one_request_costs_the_same_whoever_counts(self, server: str, cached: Any, usage: Any) -> None:
+        reader = EventReader(server, cached)
+        chunks = [*reader.feed({**choice({}, "stop"), "usage": {**usage, "completion_tokens": 20}}), *reader.end()]
+        told = chunks[-1]
+        assert isinstance(told, UsageReported)
+        assert told.usage == Usage(1_000, 20, cached_tokens=600, cache_write_tokens=told.usage.cache_write_tokens)
+        price = Price(input=2.0, output=10.0, cached=0.5)
+        assert price.of(told.usage) * UNIT == pytest.approx(400 * 2.0 + 600 * 0.5 + 20 * 10.0)
+
+    def test_what_is_put_into_a_cache_is_counted_beside_too(self) -> None:
+        usage = {"prompt_tokens": 100, "completion_tokens": 20, "cache_creation_input_tokens": 300}
+        for cached, total in (("beside", 120), ("within", 420)):
+            reader = EventReader("server", cached)
+            *_, told = [*reader.feed({**choice({}, "stop"), "usage": {**usage, "total_tokens": total}}), *reader.end()]
+            assert told == UsageReported(Usage(400, 20, cache_write_tokens=300))
 
     def test_usage_that_counts_on_in_every_event_is_told_once(self) -> None:
         events = [{**choice({"content": "x"}), "usage": {"prompt_tokens": 3, "completion_tokens": i}} for i in range(4)]

@@ -166,6 +166,7 @@ def _model(said: AgentSettings, where: _Where, environ: Mapping[str, str]) -> Mo
             api_key=key or None,
             timeouts=timeouts,
             context_window=said.context_window,
+            cached_tokens=said.cached_tokens,
         )
     except (ConfigurationError, ValueError) as error:
         raise where.wrong("base_url" if said.base_url else "", str(error)) from error

@@ -61,6 +61,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The server knows no tool calls: do them in text."""
     context_window: int | None = None
     """Tokens that the model takes, prompt and reply together."""
+    cached_tokens: Literal["within", "beside"] = "within"
+    """Whether the server counts cached tokens within those of the prompt, or beside them."""
     first_chunk_timeout: float | None = None
     """Seconds to the first piece of a reply; None: 90."""
     price: Price | None = None

@@ -50,8 +50,8 @@ class Hints:
         threading.Thread(target=self._tell, name="watchkeeper-tells", daemon=True).start()
 
     def ring(self) -> None:
-        """Tell everybody else, at once or, if that was just done, within 4 ms, within 20 ms where it goes on and on; from
-        any thread."""
+        """Tell everybody else, at once or, if that was just done, within 4 ms, within 20 ms where it goes on and on;
+        from any thread."""
         self._wanted.set()
 
     def _tell(self) -> None:

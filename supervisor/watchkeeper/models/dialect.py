@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,6 +16,8 @@ OPTIONAL = frozenset({"stream_options", "parallel_tool_calls", "tool_choice", "r
 EFFORTS = ((24_576, "high"), (8_192, "medium"), (1_024, "low"), (1, "minimal"), (0, "none"))
 """Words for a limit of thinking, where a server takes no number: the strongest that stands for no more tokens. The
 numbers are those that Gemini's compatible endpoint documents for these words; OpenAI names none."""
+Cached = Literal["within", "beside"]
+"""Whether ``prompt_tokens`` holds what the server had cached and put into its cache, or that is counted beside it."""
 _OTHER = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 
@@ -158,8 +160,9 @@ class EventReader:
     Usage is passed on once, at the end: some servers count on in every event. A count of 0 tokens is none.
     """
 
-    def __init__(self, who: str) -> None:
+    def __init__(self, who: str, cached: Cached = "within") -> None:
         self._who = who
+        self._cached = cached
         self._begun = False
         self._finished = False
         self._refused = False
@@ -170,7 +173,7 @@ class EventReader:
         """The chunks of one decoded ``data:`` line. An event may hold none."""
         if not isinstance(event, dict):
             return []
-        self._usage = _usage(event.get("usage")) or self._usage
+        self._usage = _usage(event.get("usage"), self._cached) or self._usage
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, dict):
@@ -267,18 +270,29 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _usage(value: object) -> Usage | None:
+def _usage(value: object, cached: Cached) -> Usage | None:
     if not isinstance(value, dict):
         return None
     prompt, completion = value.get("prompt_tokens_details"), value.get("completion_tokens_details")
-    usage = Usage(
-        input_tokens=_count(value, "prompt_tokens"),
-        output_tokens=_count(value, "completion_tokens"),
-        cached_tokens=_count(prompt, "cached_tokens") or _count(value, "prompt_cache_hit_tokens"),
-        reasoning_tokens=_count(completion, "reasoning_tokens"),
-        cache_write_tokens=_count(prompt, "cache_write_tokens")
+    counted, output = _count(value, "prompt_tokens"), _count(value, "completion_tokens")
+    read = (
+        _count(prompt, "cached_tokens")
+        or _count(value, "prompt_cache_hit_tokens")
+        or _count(value, "cache_read_input_tokens")
+    )
+    written = (
+        _count(prompt, "cache_write_tokens")
         or _count(prompt, "cache_creation_tokens")
-        or _count(value, "cache_creation_input_tokens"),
+        or _count(value, "cache_creation_input_tokens")
+    )
+    # A sum that holds only so says it, whatever was expected of the server.
+    beside = cached == "beside" or _count(value, "total_tokens") == counted + output + read + written
+    usage = Usage(
+        input_tokens=counted + read + written if beside else counted,
+        output_tokens=output,
+        cached_tokens=read,
+        reasoning_tokens=_count(completion, "reasoning_tokens"),
+        cache_write_tokens=written,
     )
     return usage if usage.total else None
 

@@ -50,6 +50,9 @@ class OpenAIModel:
     - ``context_window``: in tokens, if known.
     - ``schema_with_tools``: send the schema of an answer (``response_format``) beside tools, too; only api.openai.com
       is known to keep the two apart. Without tools in the request it is sent in any case.
+    - ``cached_tokens``: whether the server counts what it had cached ``within`` the tokens of the prompt, as OpenAI
+      does, or ``beside`` them, as Anthropic does and some gateways pass it on. It decides what a request costs; a
+      server whose ``total_tokens`` says that it is beside is believed.
     - ``withhold_tools``: leave the tools out of a request whose ``tool_choice`` is ``none``; many servers ignore that.
 
     An optional field that the server refuses (``stream_options``, ``parallel_tool_calls``, ``tool_choice``,
@@ -74,6 +77,7 @@ class OpenAIModel:
         context_window: int | None = None,
         withhold_tools: bool = True,
         schema_with_tools: bool | None = None,
+        cached_tokens: dialect.Cached = "within",
     ) -> None:
         self.name = name or os.environ.get("OPENAI_MODEL") or ""
         if not self.name:
@@ -90,6 +94,9 @@ class OpenAIModel:
             )
         self.timeouts = timeouts
         self.context_window = context_window
+        if cached_tokens not in ("within", "beside"):
+            raise ConfigurationError(f"cached_tokens={cached_tokens!r}: it is 'within' or 'beside'")
+        self.cached_tokens = cached_tokens
         self.withhold_tools = withhold_tools
         self.extra = dict(extra or {})
         own = self._host == "api.openai.com"
@@ -244,7 +251,7 @@ class _Chunks:
     def __init__(self, model: OpenAIModel, response: openai.AsyncStream[object], started: float) -> None:
         self._model = model
         self._response = response
-        self._reader = dialect.EventReader(model.provider)
+        self._reader = dialect.EventReader(model.provider, model.cached_tokens)
         self._ready: deque[Chunk] = deque()
         self._first_by: float | None = started + model.timeouts.first_chunk
         self._end_by = started + model.timeouts.total
