@@ -131,5 +131,33 @@ def test_a_signature_is_one_short_line(code: str, text: str) -> None:
     assert len(error_signature("code", text * 50)) < 500
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("git push --force", "Permission to run git push --force was denied."),
+         ("rm -r build", "Permission to run rm -r build was denied.")),
+        (("if missing: pass", "no match for\n if missing: pass"), ("return error", "no match for\n return error")),
+        (('say "hello there"', 'not found: say "hello there"'), ('ask "anyone else"', 'not found: ask "anyone else"')),
+    ],
+)  # fmt: skip
+def test_what_was_asked_is_no_part_of_an_error(one: tuple[str, str], other: tuple[str, str]) -> None:
+    first, second = (error_signature("E", text, json.dumps({"command": asked})) for asked, text in (one, other))
+    assert first == second
+    assert error_signature("E", one[1]) != error_signature("E", other[1])
+
+
+def test_an_error_that_is_nothing_but_what_was_asked_keeps_it() -> None:
+    assert error_signature("E", "rebuild everything", '{"task":"rebuild everything"}') == "E: rebuild everything"
+    assert error_signature("E", "error", '{"word":"error"}') == "E: error", "too short to be told from chance"
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_a_signature_with_arguments_is_one_short_line_too(text: str, asked: str) -> None:
+    signature = error_signature("code", text, json.dumps({"asked": asked}))
+    assert signature.startswith("code: ")
+    assert "\n" not in signature
+    assert len(signature) < 500
+
+
 def test_nothing_has_a_signature_too() -> None:
     assert error_signature("E", "") == error_signature("E", "\n \n") == "E: "

@@ -26,6 +26,11 @@ _TELLING = re.compile(
 _FRAME = " \t\r|+-=_"
 """Drawn around the tracebacks of exception groups."""
 _TAIL = 4000
+_ASKED = 4000
+_ECHO = 8
+"""Characters of what may be the arguments again; less is found in too many of them."""
+_VALUES = re.compile(r'"((?:[^"\\]|\\.){8,400})"(?!\s*:)')
+_VALUES_LOOKED_AT = 8
 _LINE = 400
 SHORT = 64
 """Up to so many bytes a text is its own key: hashing it would cost more and tell less."""
@@ -79,13 +84,36 @@ def result_key(content: str, tool: Tool | None = None) -> str:
     return digest(content.encode("utf-8", "replace"))
 
 
-def error_signature(code: str, text: str) -> str:
+def error_signature(code: str, text: str, arguments: str = "") -> str:
     """The signature of an error: its code and its last line that tells something, with what varies masked.
 
-    Masked are words with digits, names of files, paths, addresses and what is quoted: two failures of one kind need not
-    be equal. Lines that tell nothing are rulers, carets, and advice that follows on the error itself.
+    Masked are words with digits, names of files, paths, addresses, what is quoted, and what it repeats of the
+    ``arguments`` (JSON): two failures of one kind need not be equal. Lines that tell nothing are rulers, carets, advice
+    that follows on the error itself, and what was asked, shown again.
     """
     lines = [bare for line in text.rstrip()[-_TAIL:].split("\n") if (bare := line.strip(_FRAME))]
+    if arguments:
+        lines = _without_echoes(lines, arguments[:_ASKED])
     telling = (line for line in reversed(lines) if _TELLING.search(line[:_LINE]))
     line = next(telling, "") or next((line for line in reversed(lines) if any(map(str.isalpha, line))), "")
     return f"{_VARIES.sub('#', code[:_LINE])}: {_VARIES.sub('#', (line or (lines or [''])[-1])[:_LINE])}"
+
+
+def _without_echoes(lines: list[str], arguments: str) -> list[str]:
+    """What an error says itself: lines that only repeat what was asked are left out, unless all do; what others repeat
+    of it is masked."""
+    told = [line for line in lines if len(line) < _ECHO or json.dumps(line, ensure_ascii=False)[1:-1] not in arguments]
+    values = [_unescaped(value) for value in _VALUES.findall(arguments)[:_VALUES_LOOKED_AT]]
+    for value in sorted(values, key=len, reverse=True):  # what is part of another value comes after that
+        told = [line.replace(value, "#") if value in line else line for line in told]
+    return told or lines
+
+
+def _unescaped(value: str) -> str:
+    """A JSON string without its quotes, as it is meant; one that is none, as it is."""
+    if "\\" not in value:
+        return value
+    try:
+        return str(json.loads(f'"{value}"'))
+    except ValueError:
+        return value

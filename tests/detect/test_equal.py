@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from watched import Did, Watched, bad, failed, refused
 
@@ -52,7 +54,7 @@ def test_the_verdict_names_the_calls_and_the_outcome() -> None:
 def test_a_changed_result_begins_anew() -> None:
     """POLL-01: what changes may be progress."""
     watched = Watched(only="equal equal_any")
-    assert all(watched.turn(Did(content=f"{n} % of it")) == [] for n in range(19))
+    assert all(watched.turn(Did(content=f"{n} mm of it")) == [] for n in range(19))
     assert watched.turns(2, Did(content="done")) == {1: [("nudge", "equal_any")]}
     assert watched.turn(Did(content="done")) == [("nudge", "equal")]
 
@@ -234,3 +236,41 @@ def test_bad_arguments_that_are_equal_are_an_equal_call() -> None:
     said = watched.turns(5, bad())
     assert said[3] == [("nudge", "equal")]
     assert said[5][0][0] == "stop"
+
+
+PROSE = [
+    "the harbour was empty when the ferry came in",
+    "nobody had told the keeper about the second light",
+    "rain fell across seven valleys before evening",
+    "their letters arrived together with the autumn catalogue",
+]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        lambda n: f"Showing page {n} of 200.\nIt says {n * 7919 % 1000}.",
+        lambda n: f"epoch {n:3}/200 [{'#' * (n // 10)}] loss={2 / n:.4f}",
+        lambda n: f"{n // 2} % done, at {n * 31 % 977} KB/s",
+    ],
+)
+def test_more_of_a_whole_than_ever_is_progress(page: Callable[[int], str]) -> None:
+    """It has an end of its own; what goes round in it, or stands still, has none."""
+    watched = Watched(only="equal_any")
+    assert all(watched.turn(Did(content=page(n))) == [] for n in range(1, 200))
+    assert [("nudge", "equal_any")] in [watched.turn(Did(content=page(n % 7 + 1))) for n in range(1, 21)]
+
+
+def test_a_whole_that_grows_along_has_no_end() -> None:
+    watched = Watched(only="equal_any")
+    said = {n: watched.turn(Did(content=f"{n} of {2 * n} looked at")) for n in range(1, 50)}
+    assert {number: what for number, what in said.items() if what} == {
+        20: [("nudge", "equal_any")],
+        45: [("block", "equal_any")],
+    }
+
+
+def test_other_words_count_for_less_than_other_numbers() -> None:
+    watched = Watched(only="equal_any")
+    said = {n: watched.turn(Did(content=PROSE[n % len(PROSE)])) for n in range(1, 62)}
+    assert {number: what for number, what in said.items() if what} == {56: [("nudge", "equal_any")]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from watched import Did, Watched, bad, failed, refused, steps_by
 
@@ -328,3 +330,28 @@ def test_bad_arguments_of_two_tools_are_apart() -> None:
     assert said == {4: ARGUMENTS[4] * 2, 5: ARGUMENTS[5] * 2}
     watched = Watched(only="arguments")
     assert play(watched, *(wrong(n, "ab"[n % 2]) for n in range(1, 7))) == {}
+
+
+def test_what_waits_and_has_to_wait_on_does_not_fail() -> None:
+    """As many programs say that something is pending by their status."""
+
+    def checked(number: int, text: str) -> Did:
+        command = f'{{"command":"sleep {30 * number}; gh pr checks 51"}}'
+        return Did("shell", command, text, kind="failed", error="exit status 8", detail=text)
+
+    pending = Watched(only="failing erring")
+    assert play(pending, *(checked(n, f"lint\tpass\t{n}m\nunit\tpending\t0") for n in range(1, 12))) == {}
+    broken = Watched(only="failing")
+    assert play(broken, *(checked(n, "no git remotes found") for n in range(1, 12)))
+
+
+def test_what_an_error_shows_of_the_arguments_does_not_tell_it_from_others() -> None:
+    watched = Watched(only="erring")
+
+    def patch(number: int) -> Did:
+        old = f"-    retry_after = {'timeout' if number % 2 else 'deadline'} + {['one', 'two', 'three'][number % 3]}"
+        text = f"Failed to find expected lines in src/app.py:\n class Worker:\n{old}"
+        arguments = json.dumps({"input": f"*** Update File: src/app.py\n class Worker:\n{old}\n+    pass {number}"})
+        return failed("apply_patch", arguments, "exit status 1", text)
+
+    assert play(watched, *(patch(n) for n in range(1, MOST + 1))) == ERRING

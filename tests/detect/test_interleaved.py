@@ -81,3 +81,25 @@ def test_nor_is_a_wait_and_a_look() -> None:
         assert watched.turn(Did("sleep", '{"seconds":5}', "")) == []
         assert watched.turn(Did("status", "{}", "pending")) == []
         assert watched.turn(fresh(lap)) == []
+
+
+def edit(number: int) -> Did:
+    return Did("apply_patch", f'{{"file":"src/part{number}.py","text":"new text {number}"}}', "Success. Updated 1 file")
+
+
+def checks(watched: Watched, rounds: int, tests: str, types: str) -> list[list[tuple[str, str]]]:
+    """What is said while so many edits are checked by the same two commands."""
+    said = []
+    for number in range(rounds):
+        watched.turn(edit(number))
+        said += [watched.turn(Did("shell", "pytest -q", tests)), watched.turn(Did("shell", "mypy src", types))]
+    return said
+
+
+def test_green_checks_between_edits_are_how_work_is_done() -> None:
+    assert not any(checks(Watched(only="interleaved"), 12, "41 passed in the tests", "Success: no issues found"))
+
+
+def test_checks_that_find_the_same_each_time_are_a_cycle() -> None:
+    said = checks(Watched(only="interleaved"), 12, "2 failed, 39 passed in the tests", "Success: no issues found")
+    assert [word for word in said if word][:3] == [LAPS[lap] for lap in sorted(LAPS)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from watchkeeper.detect.round import Pair
-from watchkeeper.detect.waiting import is_going_on, is_poll, is_wait
+from watchkeeper.detect.waiting import goes_on, is_going_on, is_poll, is_wait
 
 
 def pair(content: str = "", arguments: str = "", tool: str = "look") -> Pair:
@@ -104,3 +104,15 @@ def test_a_call_that_does_not(tool: str, arguments: str) -> None:
 def test_a_declared_poll_is_one_whatever_it_says() -> None:
     assert is_poll(pair("done", tool="status"), frozenset({"status"}))
     assert not is_poll(pair("done", tool="status"), frozenset({"other"}))
+
+
+CHECKS = "lint\tpass\t4m\nunit (3.10)\tpending\t0\nunit (3.11)\tpending\t0\ndocs\tpending\t0\nwindows\tpending\t0\n"
+
+
+def test_what_ends_with_a_status_of_its_own_while_it_goes_on() -> None:
+    waited = '{"command":"sleep 60; gh pr checks 51"}'
+    assert goes_on(pair(CHECKS, waited, "shell"))
+    assert not goes_on(pair(CHECKS, '{"command":"gh pr checks 51"}', "shell")), "it did not wait"
+    assert not goes_on(pair(CHECKS.replace("lint\tpass", "lint\tfail"), waited, "shell"))
+    assert not goes_on(pair("connection refused", waited, "shell"))
+    assert not goes_on(pair(CHECKS * 100, waited, "shell")), "too long to be taken at its word"

@@ -9,6 +9,7 @@ from ..thresholds import PERIODS, Thresholds
 from .cycle import found_in
 from .detector import When
 from .round import Ring, Round, Trace
+from .saying import is_fine
 
 FRESH = 5
 """New rounds in a row that end a streak: with so much news between two repeats they are no cycle."""
@@ -17,17 +18,19 @@ FRESH = 5
 class Interleaved:
     """Looks at the rounds in which nothing is new, and whether they make a cycle. A lap in which every pair was seen
     before is what good runs hardly have, so some noise between does not make it one. A known call with another result
-    does: something moves.
+    does: something moves. And a lap in which all is well, after something new was done, is how work is checked.
 
     The first lap of a cycle is new: it counts as one lap before the first that is seen.
     """
 
     name = "interleaved"
     when: When = "known"
-    __slots__ = ("_known", "_last", "_matched", "_noise", "_onsets", "_same")
+    __slots__ = ("_fine", "_known", "_last", "_matched", "_noise", "_onsets", "_same")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._known: list[Trace] = []
+        self._fine: list[bool] = []
+        """Of each of them, whether it says no more than that all is well, or that something was done."""
         self._matched = [0] * PERIODS.stop
         self._onsets = [0] * PERIODS.stop
         self._last = 0
@@ -39,7 +42,7 @@ class Interleaved:
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         fresh = ring.rounds - self._last - 1
         if round.moved or fresh > FRESH:
-            self._known, self._matched, self._noise = [], [0] * PERIODS.stop, False
+            self._known, self._fine, self._matched, self._noise = [], [], [0] * PERIODS.stop, False
         if round.novel:
             return ()
         self._last = ring.rounds
@@ -50,8 +53,9 @@ class Interleaved:
         self._noise = bool(known) and (self._noise or fresh > 0)
         self._same = self._same + 1 if known and known[-1].fingerprint == round.fingerprint else 0
         known.append(trace)
+        self._fine.append(all(is_fine(pair.content) or not pair.telling for pair in round.pairs))
         if len(known) > PERIODS.stop:
-            del known[0]
+            del known[0], self._fine[0]
         if self._same >= PERIODS.stop:  # one round over and over is no cycle
             return ()
         found: Finding | None = None
@@ -69,6 +73,6 @@ class Interleaved:
 
     def _lap(self, period: int, laps: int) -> Finding | None:
         lap = self._known[-period:]
-        if not any(one.telling for one in lap):
+        if all(self._fine[-period:]):
             return None
         return found_in(lap, self.name, f"cycle of {period} among others", laps, self._onsets[period])

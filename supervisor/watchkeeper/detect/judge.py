@@ -49,7 +49,7 @@ from .spent import Spent
 from .stale import Stale
 from .turnedaway import TurnedAway
 from .volume import Volume
-from .waiting import is_poll
+from .waiting import goes_on, is_poll
 
 BUILT_IN: tuple[Factory, ...] = (
     *(Equal, EqualAny, Cycle, Interleaved, Recurring, Poll, Failing, Erring, Complaint, BadArguments, TurnedAway),
@@ -355,8 +355,8 @@ class Judge:
             except (Exception, SystemExit) as error:  # pairs are compared as they are from here on
                 self._off.add(RECOGNISER)
                 self._failed.append((RECOGNISER, f"{type(error).__name__}: {error}"))
-        if kind in FAILURES and (event.detail or result.content).strip():
-            pair.signature = error_signature(result.error or result.kind, event.detail or result.content)
+        if kind in FAILURES and (text := event.detail or result.content).strip() and not (few and goes_on(pair)):
+            pair.signature = error_signature(result.error or result.kind, text, event.arguments)
         if not few:
             if pair.tool in self._polls:
                 pair.poll = True

@@ -11,6 +11,8 @@ from .round import Pair
 SHORT = 240
 LINES = 3
 """Characters and lines of a result up to which it may be an answer to "is it done?"."""
+REPORT = 4000
+"""Characters of a result up to which a call that waited is taken at its word that it has to wait on."""
 SHOWN = 400
 """Characters of arguments in which a wait is looked for."""
 
@@ -52,6 +54,15 @@ def is_going_on(pair: Pair) -> bool:
         return False
     text = pair.content.lower()
     return _GOING_ON.search(text) is not None and _OVER.search(text) is None and not _acts(pair.tool)
+
+
+def goes_on(pair: Pair) -> bool:
+    """Whether a call that waited says in its result that it has to wait on, though it counts as failed: many programs
+    end with a status of their own as long as something is pending."""
+    if len(pair.content) > REPORT or not is_wait(pair):
+        return False
+    text = pair.content.lower()
+    return _GOING_ON.search(text) is not None and _OVER.search(text) is None
 
 
 def is_wait(pair: Pair) -> bool:
