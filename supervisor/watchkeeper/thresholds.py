@@ -52,10 +52,10 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     failing_in_any_way: bool = False
     """Count failures of a tool in a row whatever the error, instead of those of one signature."""
 
-    erring: Steps = Steps(6, 10, 16)
+    erring: Steps = Steps(5, 8, 12)
     """The same for errors of one kind, that differ in names and numbers."""
 
-    complaint: Steps = Steps(8, 13, 20)
+    complaint: Steps = Steps(6, 10, 15)
     """The same for results that end in one complaint but do not count as failures (what a shell says, as a rule)."""
 
     recurring: Steps = Steps(6, 9, 12)
@@ -67,10 +67,10 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     stale: Steps = Steps(6, 10, 16)
     """Rounds in a row without news. Good runs of the public corpora: 3; what is looked up again is rarely so much."""
 
-    similar: Steps = Steps(5, 8, 12)
+    similar: Steps = Steps(4, 6, 9)
     """Calls put differently in a row with one and the same result."""
 
-    fruitless: Steps = Steps(16, 30, 45)
+    fruitless: Steps = Steps(14, 24, 36)
     """Calls of one tool in a row that found nothing, whatever they looked for."""
 
     churn: Steps = Steps(12, 20, 30)

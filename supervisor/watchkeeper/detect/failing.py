@@ -181,4 +181,5 @@ class Erring(Failing):
         return ELSEWHERE if pair.ran and _site(pair) else 1
 
     def is_news(self, ran: list[Pair]) -> bool:
-        return any(pair.moved for pair in ran)
+        # Where the arguments differ, if only in what varies, another text of the error may be no more than their echo.
+        return any(pair.moved and not pair.like for pair in ran)
