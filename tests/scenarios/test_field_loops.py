@@ -122,6 +122,23 @@ async def test_ndup_02_rewordings_of_one_question_are_one_call_where_the_tool_sa
     assert (await play(Agent(reworded("ask_plainly"), [ask_plainly]))).steps() == []
 
 
+async def test_ndup_01_a_word_that_is_another_one_each_time() -> None:
+    told = "build: nothing changed since 4c1f2ab\ntargets: 0 of 14 rebuilt\nsee the log for what was looked at"
+
+    @tool
+    async def shell(command: str) -> str:
+        return told
+
+    words = [f"{sign}{word}" for word in ("alpha", "bravo", "delta", "golf", "india", "kilo") for sign in "abcdefghij"]
+    asked = varying(lambda n: [("shell", {"command": f"echo {words[n % len(words)]} && check"})])
+    ran = await play(Agent(asked, [shell], limits=Limits(max_turns=80)))
+    nudge, *_, stop = ran.steps()
+    assert (nudge[0], stop[0], ran.end) == ("nudge", "stop", ("stopped", "loop"))
+    assert nudge[1] <= 15
+    assert stop[1] <= 50
+    assert ran.steps("equal") == []
+
+
 def test_loop_07_asking_how_a_judge_stands_changes_nothing() -> None:
     judge = Judge()
     before = judge.scoreboard()
