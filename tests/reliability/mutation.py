@@ -1,15 +1,15 @@
 """How good the tests of the pure cores are: small faults put into them, one at a time, and how many the tests catch.
 
 A mutant is one change of one node of the source: another comparison, a sign, a number one higher, a condition turned
-round, a statement left out. Which of them are tried is drawn by seed, the same number of each core. Some mutants change
-nothing that can be seen; they count as survivors all the same.
+round, a statement left out. Which of them are tried is drawn by seed, the same number of each core, each mutant of it
+as likely as any other. Some mutants change nothing that can be seen; they count as survivors all the same.
 """
 
 from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -29,6 +29,15 @@ CORES: dict[str, tuple[str, ...]] = {
     **{f"watchkeeper.detect.{name}": (f"tests/detect/test_{name}.py",) for name in DETECTORS},
 }
 """The cores, and the tests that are to catch what is wrong with each."""
+
+BENEATH = (
+    *(f"watchkeeper.{name}" for name in ("errors", "messages", "thresholds", "tools", "fingerprint")),
+    *(f"watchkeeper.detect.{name}" for name in ("alike", "arguments", "detector", "round", "saying", "volatile")),
+)
+"""What the cores rest on, and what is slow to load: it is loaded once."""
+
+SECONDS = 20
+"""Of processor time, after which a test goes round for ever: those of each core take 4 at most."""
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -151,13 +160,19 @@ def _leave_out(tree: ast.Module, node: ast.stmt) -> Callable[[], None]:
     return change
 
 
-def drawn(module: str, number: int | None, seed: int) -> list[Mutant]:
-    """So many of its mutants, or all of them, in the order of the source."""
-    there = range(count(module))
-    if number is None or number >= len(there):
-        return mutants(module, there)
-    return mutants(module, sorted(random.Random(f"{seed} {module}").sample(there, number)))
+def drawn(modules: Sequence[str], number: int, seed: int) -> list[Mutant]:
+    """So many of the mutants of these modules, each as likely as any other, in the order of the source; 0 for all."""
+    there = [(module, each) for module in modules for each in range(count(module))]
+    if 0 < number < len(there):
+        draws = random.Random(f"{seed} {' '.join(modules)}")
+        there = [there[place] for place in sorted(draws.sample(range(len(there)), number))]
+    return [_mutant(module, each) for module, each in there]
 
 
 def tried(mutant: Mutant) -> Verdict:
-    return operate(mutant.module, mutant.tree, CORES[mutant.module])
+    return operate(mutant.module, mutant.tree, CORES[mutant.module], seconds=SECONDS, pure=True)
+
+
+def control(module: str) -> Verdict:
+    """What the tests say of the module as it is: were it not ``survived``, they would tell nothing of its mutants."""
+    return operate(module, unchanged(module), CORES[module], seconds=SECONDS, pure=True)

@@ -57,10 +57,12 @@ def test_each_mutant_differs_from_the_source_and_from_the_others() -> None:
 
 
 def test_equal_seeds_draw_equal_mutants() -> None:
-    first = [str(mutant) for mutant in drawn("watchkeeper.budget", 5, 1)]
-    assert len(first) == 5
-    assert first == [str(mutant) for mutant in drawn("watchkeeper.budget", 5, 1)]
-    assert first != [str(mutant) for mutant in drawn("watchkeeper.budget", 5, 2)]
+    cores = ("watchkeeper.budget", "watchkeeper.ledger")
+    first = [str(mutant) for mutant in drawn(cores, 20, 1)]
+    assert len(set(first)) == 20
+    assert first == [str(mutant) for mutant in drawn(cores, 20, 1)]
+    assert first != [str(mutant) for mutant in drawn(cores, 20, 2)]
+    assert len(drawn(cores, 0, 1)) == sum(map(count, cores)) == len(drawn(cores, 10**6, 1))
 
 
 def test_a_figure_without_a_number_is_not_published() -> None:
