@@ -86,14 +86,14 @@ def _mutant(module: str, number: int) -> Mutant:
     tree = unchanged(module)
     node, change = next(islice(_changes(tree), number, None))
     before, line = ast.unparse(node), getattr(node, "lineno", 0)
-    change()
+    changed = change()
     ast.fix_missing_locations(tree)
-    after = "left out" if isinstance(node, ast.stmt) and not isinstance(node, ast.AugAssign) else ast.unparse(node)
-    return Mutant(module, line, f"{before[:60]!r} is {after[:60]!r}", tree)
+    after = "left out" if changed is None else repr(ast.unparse(changed)[:60])
+    return Mutant(module, line, f"{before[:60]!r} is {after}", tree)
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[], None]]]:
-    """The nodes that can be changed, each with what changes it."""
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[], ast.AST | None]]]:
+    """The nodes that can be changed, each with what changes it and returns what stands there then."""
     for node in _walk(tree):
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
             yield node, _setting(node, "ops", [_COMPARISONS[type(node.ops[0])]()])
@@ -145,8 +145,14 @@ def _parts(node: ast.AST) -> Iterable[ast.AST]:
     return ast.iter_child_nodes(node)
 
 
-def _setting(node: ast.AST, field: str, value: object) -> Callable[[], None]:
-    return lambda: setattr(node, field, value)
+def _setting(node: ast.AST, field: str, value: object) -> Callable[[], ast.AST]:
+    """Of a statement only what is put into it is shown."""
+
+    def change() -> ast.AST:
+        setattr(node, field, value)
+        return value if isinstance(value, ast.AST) and field in ("test", "value") else node
+
+    return change
 
 
 def _leave_out(tree: ast.Module, node: ast.stmt) -> Callable[[], None]:
