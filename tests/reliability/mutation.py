@@ -15,18 +15,25 @@ from typing import NamedTuple
 
 from .surgery import Verdict, operate, unchanged
 
-DETECTORS = (
-    *("churn", "compaction", "complaint", "cycle", "equal", "failing", "fruitless", "handover", "interleaved"),
-    *("monologue", "poll", "recurring", "silence", "similar", "stale", "turnedaway", "volume"),
-)
-"""Those that have a file of tests of their own; what the tests of scenarios would catch beside it is not counted."""
+DETECTORS = {
+    **{
+        name: name
+        for name in (
+            *("chant", "churn", "compaction", "complaint", "cycle", "equal", "failing", "fruitless", "handover"),
+            *("interleaved", "monologue", "poll", "recurring", "silence", "similar", "stale", "turnedaway", "volume"),
+        )
+    },
+    **{"badarguments": "failing", "breaker": "poll", "equal_any": "equal"},
+}
+"""Every module with a detector, and where its tests are; what the tests of scenarios would catch beside it is not
+counted."""
 
 CORES: dict[str, tuple[str, ...]] = {
     "watchkeeper.planner": ("tests/test_planner.py",),
     "watchkeeper.ledger": ("tests/test_ledger.py",),
     "watchkeeper.budget": ("tests/test_budget.py",),
     "watchkeeper.ladder": ("tests/test_ladder.py",),
-    **{f"watchkeeper.detect.{name}": (f"tests/detect/test_{name}.py",) for name in DETECTORS},
+    **{f"watchkeeper.detect.{name}": (f"tests/detect/test_{tests}.py",) for name, tests in DETECTORS.items()},
 }
 """The cores, and the tests that are to catch what is wrong with each."""
 
