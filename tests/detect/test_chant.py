@@ -8,7 +8,7 @@ import json
 import random
 import string
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,48 @@ def test_a_chant_is_heard_soon(name: str, channel: str, size: int) -> None:
     assert found.unit[:4] in CHANTS[name] * 2
 
 
+def lap(kind: str, length: int) -> str:
+    """So many characters that are of this kind and have no shorter period."""
+    draw = random.Random(length)
+    if kind == "wide":
+        return "".join(draw.choices("让我再检查一次这个文件吗看看有没有问题啊就好", k=length - 1)) + " "
+    if kind == "data":
+        return "".join(draw.choices("0123456789", k=length - 2)) + ",\n"
+    text = words(length, length)
+    if kind == "prose":
+        return text[: length - 3] + "x. "
+    return text[: length - 2] + "x\n" if kind == "lines" else "- " + text[: length - 4] + "x\n"
+
+
+SAYS, WRITES, ASKS = "", "```pythonscript:", '{"the_answer": "'
+"""What comes before: nothing, the beginning of a code block, or that of arguments; all of whole looks."""
+
+
+@pytest.mark.parametrize(
+    ("before", "kind", "laps", "characters"),
+    [
+        *((SAYS, "prose", 4, 480), (SAYS, "wide", 4, 240), (SAYS, "lines", 12, 720), (SAYS, "data", 12, 2400)),
+        *((SAYS, "structure", 20, 4000), (WRITES, "prose", 12, 3000), (WRITES, "wide", 12, 1500)),
+        *((WRITES, "lines", 12, 3000), (WRITES, "data", 24, 8000), (WRITES, "structure", 24, 8000)),
+        *((ASKS, "prose", 5, 800), (ASKS, "wide", 5, 400)),
+    ],
+)
+def test_how_often_and_for_how_long_what_may_be_said(before: str, kind: str, laps: int, characters: int) -> None:
+    """Both must be reached: a short lap is heard by its characters, a long one by its number. It is looked for every 16
+    characters."""
+    channel = "arguments" if before == ASKS else "content"
+    short, long = lap(kind, 40), lap(kind, 16 * (characters // laps // 16 + 2))
+    found = heard(before + short * (characters // 40 + 20), channel, 1)
+    assert found is not None
+    assert found.seen == len(before) + characters + -characters % 16
+    assert (found.period, found.laps) == (40, (found.seen - len(before)) // 40)
+    assert found.keep == len(before) + 2 * 40
+    found = heard(before + long * (laps + 2), channel, 1)
+    assert found is not None
+    assert found.seen == len(before) + laps * len(long)
+    assert (found.period, found.laps) == (len(long), laps)
+
+
 HONEST = {
     "counting": " ".join(map(str, range(1, 201))),
     "counting lines": "\n".join(map(str, range(1, 1001))),
@@ -142,6 +184,42 @@ HONEST = {
 def test_honest_repetition_passes(name: str, size: int) -> None:
     assert heard(HONEST[name], "content", size) is None
     assert heard(words(40) + ":\n" + HONEST[name], "reasoning", size) is None
+
+
+def numbered(numbers: Iterable[int]) -> str:
+    return "".join(f"There are {n} of them in the deep blue sea. " for n in numbers)
+
+
+DRAWN = random.Random(1).choices(range(10, 100), k=400)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "characters"), [(DRAWN, 2400), (range(10, 400), 12_000), (range(400, 10, -1), 12_000)]
+)
+def test_sentences_that_differ_in_a_number_may_go_on_for_longer(numbers: Iterable[int], characters: int) -> None:
+    """Counting is a task, up or down."""
+    found = heard(numbered(numbers))
+    assert found is not None
+    assert characters <= found.seen <= characters + SOON
+    assert found.period == 0
+
+
+def test_and_begin_anew_after_something_else() -> None:
+    text = "".join(f"{numbered(DRAWN[20 * n : 20 * n + 20])}{words(300, n)}. " for n in range(6))
+    assert heard(text) is None
+
+
+@pytest.mark.parametrize("before", range(30, 60))
+def test_a_code_block_is_seen_wherever_it_begins_and_ends(before: int) -> None:
+    """Also where a delta, or what is looked at together, ends between its backticks."""
+    text = words(60)[:before] + "\n```\n"
+    for size in (1, 7, 100_000):
+        assert heard(text + SAID * 12, size=size) is None
+        found = heard(f"{text}x = 1\n```\n{SAID * 12}", size=size)
+        assert found is not None
+        assert found.seen <= len(text) + SOON
+        # So many backticks as opened it close it, or more.
+        assert heard(f"{words(60)[:before]}\n````\n```\n{SAID * 12}", size=size) is None
 
 
 def test_nothing_is_exempt_for_ever() -> None:
