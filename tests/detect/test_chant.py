@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchkeeper.detect.chant import FINISH, Chant, Chanting, Chants
+from watchkeeper.detect.chant import FINISH, Chant, Chanting, Chants, Kind, kind_of
 from watchkeeper.messages import ModelReplied
 from watchkeeper.thresholds import Thresholds
 
@@ -129,6 +129,47 @@ def test_how_often_and_for_how_long_what_may_be_said(before: str, kind: str, lap
     assert (found.period, found.laps) == (len(long), laps)
 
 
+FIGURES, LATIN, HAN = "0123456789", "abcdefghij", "让我再检查一次这个"
+KINDS: dict[str, tuple[Kind, str]] = {
+    "words": ("prose", "the wind it blows, "),
+    "a word with a number in it": ("prose", "I am done with step 1 of this. "),
+    "sentences a line": ("prose", "I am done.\nAre you?\n"),
+    "as many sentences as other lines": ("prose", "I am done.\nand then\n"),
+    "more other lines": ("lines", "I am done.\nand then\nI go on\n"),
+    "a stammer": ("prose", "haho"),
+    "in capitals": ("data", "HAHO"),
+    "one character": ("data", "x"),
+    "hex": ("data", "00ff"),
+    "letters that are hex": ("data", "beef"),
+    "words around a long one": ("data", f"this is what it is: {LATIN * 7} and so on, "),
+    "words around one that is not so long": ("prose", f"this is what it is: {LATIN * 5} and so on, "),
+    "words and as many figures": ("data", f"the wind {FIGURES} "),
+    "figures, then words": ("data", f"{' '.join([FIGURES] * 40)} {'the wind it blows, ' * 12}"),
+    "exclamation marks": ("prose", "! ? "),
+    "a face": ("prose", "😂 "),
+    "a divider": ("data", "-=-"),
+    "hardly said": ("data", "!----"),
+    "blanks": ("data", " \n"),
+    "another script": ("wide", HAN),
+    "more of another script": ("wide", f"{HAN} {LATIN[:8]}"),
+    "less of another script": ("prose", f"{HAN[:6]} and {LATIN[:9]} "),
+    "an item": ("structure", "- look\n"),
+    "a numbered item": ("structure", "12. look at it\n"),
+    "a heading": ("structure", "## look\nat it all.\n"),
+    "a quote": ("structure", "> look at it.\n"),
+    "cells": ("structure", "look | at it "),
+    "a dash within a line": ("prose", "look - at it. "),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_it_is_that_goes_round_wherever_it_is_cut(name: str) -> None:
+    kind, unit = KINDS[name]
+    text = unit * (1000 // len(unit) + 3)
+    for cut in range(min(len(unit), 40)):
+        assert kind_of(text[: len(text) - cut], len(unit)) == kind, cut
+
+
 HONEST = {
     "counting": " ".join(map(str, range(1, 201))),
     "counting lines": "\n".join(map(str, range(1, 1001))),
@@ -184,6 +225,32 @@ HONEST = {
 def test_honest_repetition_passes(name: str, size: int) -> None:
     assert heard(HONEST[name], "content", size) is None
     assert heard(words(40) + ":\n" + HONEST[name], "reasoning", size) is None
+
+
+def test_of_sentences_in_any_order_the_first_two_are_kept() -> None:
+    said = random.Random(3).choices(["I am done. ", "I am here. ", "I am back. ", "I am fine. "], k=100)
+    found = heard("".join(said), size=1)
+    assert found is not None
+    assert found.period == 0
+    assert found.laps == 640 // len(said[0]) - 1  # the first and the last of them may be parts
+    assert found.keep == found.seen - 640 + 2 * len(said[0])
+    assert f"{found.unit} " in said
+
+
+@pytest.mark.parametrize(("unended", "is_one"), [(1, True), (2, False)])
+def test_sentences_in_any_order_end_as_sentences_do(unended: int, is_one: bool) -> None:
+    """Else they may be answers, or steps."""
+    said = ["I am done", "It is all here", "Now I am back", "All is fine", "I can go on"]
+    said = [one if place < unended else f"{one}." for place, one in enumerate(said)]
+    text = "\n".join(one for n in range(40) for one in random.Random(n).sample(said, 5))
+    assert (heard(text) is not None) is is_one
+
+
+def test_many_words_in_any_order_are_no_chant() -> None:
+    """Some thirty different ones within so little are not the same few sentences."""
+    draw = random.Random(4)
+    said = [f"{words(9, n).capitalize()}." for n in range(6)]
+    assert heard(" ".join(draw.choices(said, k=60))) is None
 
 
 def numbered(numbers: Iterable[int]) -> str:

@@ -43,8 +43,8 @@ BENEATH = (
 )
 """What the cores rest on, and what is slow to load: it is loaded once."""
 
-SECONDS = 20
-"""Of processor time, after which a test goes round for ever: those of each core take 4 at most."""
+SECONDS = 10
+"""Of processor time, after which a test goes round for ever: those of each core take 3 at most."""
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,

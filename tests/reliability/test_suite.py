@@ -33,6 +33,25 @@ def test_a_fault_that_is_put_in_is_caught_and_the_source_as_it_is_passes() -> No
     assert test.startswith("tests/test_budget.py::")
 
 
+PURE = """
+import ast, sys
+from reliability.mutation import BENEATH, CORES, control, mutants, tried
+from reliability.surgery import load, operate
+load(*BENEATH)
+core = "watchkeeper.ledger"
+endless = operate(core, ast.parse("while True: pass"), CORES[core], seconds=1, pure=True)
+print([core for core in CORES if core in sys.modules], control(core), tried(mutants(core, [1])[0]), endless)
+"""
+
+
+def test_a_mutant_of_a_core_is_caught_and_one_that_never_ends_is_ended() -> None:
+    """No core is loaded beforehand."""
+    done = subprocess.run(
+        [sys.executable, "-c", PURE], cwd=ROOT / "tests", capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.split() == ["[]", "survived", "caught", "hung"]
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
 def test_each_fault_has_its_place_in_the_source_and_its_tests(fault: object) -> None:
     assert fault.line > 0  # type: ignore[attr-defined]
