@@ -352,6 +352,16 @@ def test_what_is_kept_ends_with_the_second_lap() -> None:
     assert abs(found.keep - len(before) - 2 * len(SAID)) <= len(SAID)
 
 
+@given(st.integers(0, 300), st.integers(30, 500), st.integers(1, 60))
+def test_it_ends_there_to_the_character_wherever_it_began(before: int, period: int, size: int) -> None:
+    text = f"{words(60, before)[:before]}#"
+    found = heard(text + lap("prose", period) * 20, size=size)
+    assert found is not None
+    assert found.period == period
+    assert found.keep == len(text) + 2 * period
+    assert found.laps == (found.seen - len(text)) // period
+
+
 @given(st.lists(st.text(max_size=300), max_size=40), st.sampled_from(["content", "reasoning", "arguments"]))
 def test_whatever_comes_in_it_never_raises(parts: list[str], channel: Any) -> None:
     chant = Chant()
