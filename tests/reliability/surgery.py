@@ -97,7 +97,7 @@ def operate(
 
     One that takes longer is ``hung``, and killed with all that it has started. ``said``: where the output goes.
     ``pure``: these tests make no runs. They do without what all others share, which takes longer to load than most of
-    them take, and their time is the processor's, however busy the machine is.
+    them take, and without shared data; their time is the processor's, however busy the machine is.
     """
     assert module not in sys.modules, f"loaded before the fork: {module}"
     child = os.fork()
@@ -107,6 +107,7 @@ def operate(
             os.setsid()
             if pure:
                 _bound(int(seconds))
+                os.environ.pop("WATCHKEEPER_DATA", None)  # tests of shared data take longer than all others of a core
             code = _child(module, tree, [*(PURE if pure else WHOLE), *tests], said)
             sys.stdout.flush()  # what comes next does not
         finally:
