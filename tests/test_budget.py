@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
@@ -316,3 +317,56 @@ def test_numbers_of_holds_are_those_of_their_budget() -> None:
         ]
 
     assert ids() == ids() == ["h1", "h2", "h1", "h1"]
+
+
+def test_holds_that_were_given_before_are_not_numbered_again() -> None:
+    """A run that goes on behind its last fact: what holds its facts name is known by number."""
+    budget = Budget()
+    budget.count_holds_from(7)
+    budget.count_holds_from(3)
+    first, second = budget.hold({}), budget.hold({})
+    assert isinstance(first, Hold)
+    assert isinstance(second, Hold)
+    assert (first.id, second.id) == ("h8", "h9")
+
+
+def test_what_nobody_could_tell_is_counted_in_the_whole_line() -> None:
+    """Each settlement of it once, whatever else was told of that dimension."""
+    root = Budget(money=10.0)
+    team, other = root.child(), root.child()
+    for unknown in (("money",), ("money", "tokens"), ()):
+        hold = team.hold({"tokens": 5})
+        assert isinstance(hold, Hold)
+        assert team.settle(hold, {"tokens": 5}, unknown) == {}
+    assert team.unknown == root.unknown == {"money": 2, "tokens": 1}
+    assert other.unknown == {}
+    assert "money" not in root.spent
+
+
+def test_an_overrun_is_told_to_the_fraction() -> None:
+    root = Budget(money=1.0)
+    child = root.child(money=2.0)
+    hold = child.hold({"money": 0.75})
+    assert isinstance(hold, Hold)
+    assert child.settle(hold, {"money": 1.25}) == {"money": 0.25}
+
+
+def test_a_hold_of_nothing_leaves_nothing_held() -> None:
+    budget = Budget(tokens=1)
+    hold = budget.hold({"tokens": 0})
+    assert isinstance(hold, Hold)
+    budget.release(hold)
+    assert budget.held == {}
+
+
+@given(st.lists(st.floats(0, 100) | st.sampled_from([1e-14, 0.001, 0.1, 0.2]), min_size=1, max_size=8), st.randoms())
+def test_when_all_holds_are_given_back_nothing_is_held(amounts: list[float], random: Random) -> None:
+    """Of sums of fractions, whatever their sizes and the order in which they go."""
+    root = Budget(money=1000.0)
+    child = root.child()
+    holds = [(child, child.hold({"money": amount})) for amount in amounts] + [(root, root.hold({"money": 0.3}))]
+    random.shuffle(holds)
+    for budget, hold in holds:
+        assert isinstance(hold, Hold)
+        budget.release(hold)
+    assert root.held == child.held == {}

@@ -15,6 +15,7 @@ from watchkeeper.detect.judge import BUILT_IN
 from watchkeeper.detect.volume import Volume
 from watchkeeper.ladder import (
     CEILINGS,
+    LAST,
     OF_RUNS,
     PRECEDENCE,
     REASONS,
@@ -137,6 +138,17 @@ def test_when_the_one_that_asked_has_ended_the_other_may() -> None:
     climb(ladder, 3, 5, 8)
     assert "pause" not in climb(ladder, 3, 5, 9, 10, detector="other")
     assert "pause" in climb(ladder, *range(11, 30), detector="other")
+
+
+@pytest.mark.parametrize("others", range(LAST - 4, LAST + 3))
+def test_one_that_asked_goes_on_as_long_as_it_was_among_the_last_findings(others: int) -> None:
+    """What other subjects find in between is the measure, not the time."""
+    ladder = Ladder({**STEPS, "other": Steps(1, 2, 3)}, attended=True)
+    climb(ladder, 1, 2, detector="other")
+    assert climb(ladder, 3, 5, 8)[-1] == "pause"
+    climb(ladder, *[1] * others, keys=("of something else",))
+    asked = climb(ladder, 3, detector="other") == ["pause"]
+    assert asked == (others + 1 >= LAST)
 
 
 @pytest.mark.parametrize("mode", ["nudge", "observe"])
@@ -284,6 +296,25 @@ def size(ladder: Ladder) -> int:
     return total
 
 
+@pytest.mark.parametrize("rested", [False, True])
+def test_one_that_was_in_a_finding_not_long_ago_makes_no_room(rested: bool) -> None:
+    ladder = Ladder(STEPS)
+    for number in range(REMEMBERED):
+        climb(ladder, 3, keys=(f"old {number}",))
+    # All but the first go on; with the one that is to have its place so many findings have been since.
+    climb(ladder, *[4] * (RESTED - REMEMBERED + rested), keys=("old 1",))
+    assert climb(ladder, 3, keys=("new",)) == ["nudge"]
+    assert climb(ladder, 4, keys=("new",)) == ([None] if rested else ["nudge"])
+
+
+@pytest.mark.parametrize("count", [0, -1, -(2**40)])
+def test_a_count_of_none_is_no_step(count: int) -> None:
+    ladder = Ladder({"equal": Steps(1, 2, 3)})
+    assert climb(ladder, count) == [None]
+    assert ladder.standing() == {"equal": (0, 0)}
+    assert climb(ladder, 1) == ["nudge"]
+
+
 def test_numbers_of_any_size_are_taken() -> None:
     """As a third party's detector may give them."""
     for attended in (False, True):
@@ -297,7 +328,8 @@ def test_the_standing_is_the_highest_by_detector() -> None:
     climb(ladder, 2, keys=("a",))
     climb(ladder, 3, 5, 6, keys=("b",))
     climb(ladder, 4, detector="arguments")
-    assert ladder.standing() == {"equal": (2, 6), "arguments": (1, 4)}
+    climb(ladder, 2, detector="late")
+    assert ladder.standing() == {"equal": (2, 6), "arguments": (1, 4), "late": (0, 2)}
 
 
 def test_which_guard_wins() -> None:

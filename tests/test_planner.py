@@ -47,7 +47,9 @@ def test_the_plan_is_that_of_every_earlier_conflicting_call(effects: list[Effect
 @given(EFFECTS, EFFECTS)
 def test_conflict_is_mutual(one: Effect, other: Effect) -> None:
     assert conflict(one, other) == conflict(other, one)
-    assert conflict(one, other, shared_only=True) <= conflict(one, other)
+    shared = conflict(one, other, shared_only=True)
+    assert shared <= conflict(one, other)
+    assert shared == conflict(other, one, shared_only=True)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,7 @@ def test_what_conflicts(one: Effect, other: Effect, expected: bool) -> None:
 )
 def test_what_conflicts_across_runs(one: Effect, other: Effect, expected: bool) -> None:
     assert conflict(one, other, shared_only=True) is expected
+    assert conflict(other, one, shared_only=True) is expected
 
 
 @pytest.mark.parametrize(

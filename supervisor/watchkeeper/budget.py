@@ -62,6 +62,8 @@ class Budget:
         self.unknown: dict[str, int] = {}
         """By dimension, settlements whose amount nobody could tell: with any of them ``spent`` is the least it was."""
         self._holds = 0
+        self._open = 0
+        """Holds of this budget and of those below it that are neither settled nor released."""
 
     def count_holds_from(self, number: int) -> None:
         """Holds up to this number were given before: the next one has a higher one."""
@@ -94,6 +96,7 @@ class Budget:
         if (short := self._short(amounts)) is not None:
             return short
         for budget in self.path:
+            budget._open += 1
             for dimension, amount in amounts.items():
                 budget.held[dimension] = budget.held.get(dimension, 0) + amount
         self._holds += 1
@@ -142,6 +145,9 @@ class Budget:
                     budget.held[dimension] = rest
                 else:
                     budget.held.pop(dimension, None)
+            budget._open -= 1
+            if not budget._open:  # what sums of fractions of very different sizes leave behind is nobody's
+                budget.held.clear()
 
     def limit(self, dimension: str) -> float | None:
         """The least limit over this budget and those above it."""

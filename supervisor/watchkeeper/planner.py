@@ -23,7 +23,8 @@ class _Node:
         self.readers: list[int] = []
         self.writer: int | None = None
         self.written = False
-        """This name or one under it has been written: readers need to look no further where it has not."""
+        """This name or one under it has been written: readers need to look no further where it has not. (Of the root
+        nobody asks.)"""
 
 
 class Plan:
@@ -56,7 +57,6 @@ class Plan:
             node.below.clear()
             node.readers.clear()
             node.writer = number
-        waits.discard(number)
         return tuple(sorted(waits))
 
     def _visit(self, parts: tuple[str, ...], waits: set[int], *, writes: bool) -> None:
@@ -90,7 +90,6 @@ class Plan:
 
     def _find(self, parts: tuple[str, ...], *, written: bool = False) -> _Node:
         node = self._root
-        node.written |= written
         for part in parts:
             found = node.below.get(part)
             if found is None:

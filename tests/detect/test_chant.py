@@ -8,7 +8,7 @@ import json
 import random
 import string
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchkeeper.detect.chant import FINISH, Chant, Chanting, Chants
+from watchkeeper.detect.chant import FINISH, Chant, Chanting, Chants, Kind, kind_of
 from watchkeeper.messages import ModelReplied
 from watchkeeper.thresholds import Thresholds
 
@@ -87,6 +87,89 @@ def test_a_chant_is_heard_soon(name: str, channel: str, size: int) -> None:
     assert found.unit[:4] in CHANTS[name] * 2
 
 
+def lap(kind: str, length: int) -> str:
+    """So many characters that are of this kind and have no shorter period."""
+    draw = random.Random(length)
+    if kind == "wide":
+        return "".join(draw.choices("让我再检查一次这个文件吗看看有没有问题啊就好", k=length - 1)) + " "
+    if kind == "data":
+        return "".join(draw.choices("0123456789", k=length - 2)) + ",\n"
+    text = words(length, length)
+    if kind == "prose":
+        return text[: length - 3] + "x. "
+    return text[: length - 2] + "x\n" if kind == "lines" else "- " + text[: length - 4] + "x\n"
+
+
+SAYS, WRITES, ASKS = "", "```pythonscript:", '{"the_answer": "'
+"""What comes before: nothing, the beginning of a code block, or that of arguments; all of whole looks."""
+
+
+@pytest.mark.parametrize(
+    ("before", "kind", "laps", "characters"),
+    [
+        *((SAYS, "prose", 4, 480), (SAYS, "wide", 4, 240), (SAYS, "lines", 12, 720), (SAYS, "data", 12, 2400)),
+        *((SAYS, "structure", 20, 4000), (WRITES, "prose", 12, 3000), (WRITES, "wide", 12, 1500)),
+        *((WRITES, "lines", 12, 3000), (WRITES, "data", 24, 8000), (WRITES, "structure", 24, 8000)),
+        *((ASKS, "prose", 5, 800), (ASKS, "wide", 5, 400)),
+    ],
+)
+def test_how_often_and_for_how_long_what_may_be_said(before: str, kind: str, laps: int, characters: int) -> None:
+    """Both must be reached: a short lap is heard by its characters, a long one by its number. It is looked for every 16
+    characters."""
+    channel = "arguments" if before == ASKS else "content"
+    short, long = lap(kind, 40), lap(kind, 16 * (characters // laps // 16 + 2))
+    found = heard(before + short * (characters // 40 + 20), channel, 1)
+    assert found is not None
+    assert found.seen == len(before) + characters + -characters % 16
+    assert (found.period, found.laps) == (40, (found.seen - len(before)) // 40)
+    assert found.keep == len(before) + 2 * 40
+    found = heard(before + long * (laps + 2), channel, 1)
+    assert found is not None
+    assert found.seen == len(before) + laps * len(long)
+    assert (found.period, found.laps) == (len(long), laps)
+
+
+FIGURES, LATIN, HAN = "0123456789", "abcdefghij", "让我再检查一次这个"
+KINDS: dict[str, tuple[Kind, str]] = {
+    "words": ("prose", "the wind it blows, "),
+    "a word with a number in it": ("prose", "I am done with step 1 of this. "),
+    "sentences a line": ("prose", "I am done.\nAre you?\n"),
+    "as many sentences as other lines": ("prose", "I am done.\nand then\n"),
+    "more other lines": ("lines", "I am done.\nand then\nI go on\n"),
+    "a stammer": ("prose", "haho"),
+    "in capitals": ("data", "HAHO"),
+    "one character": ("data", "x"),
+    "hex": ("data", "00ff"),
+    "letters that are hex": ("data", "beef"),
+    "words around a long one": ("data", f"this is what it is: {LATIN * 7} and so on, "),
+    "words around one that is not so long": ("prose", f"this is what it is: {LATIN * 5} and so on, "),
+    "words and as many figures": ("data", f"the wind {FIGURES} "),
+    "figures, then words": ("data", f"{' '.join([FIGURES] * 40)} {'the wind it blows, ' * 12}"),
+    "exclamation marks": ("prose", "! ? "),
+    "a face": ("prose", "😂 "),
+    "a divider": ("data", "-=-"),
+    "hardly said": ("data", "!----"),
+    "blanks": ("data", " \n"),
+    "another script": ("wide", HAN),
+    "more of another script": ("wide", f"{HAN} {LATIN[:8]}"),
+    "less of another script": ("prose", f"{HAN[:6]} and {LATIN[:9]} "),
+    "an item": ("structure", "- look\n"),
+    "a numbered item": ("structure", "12. look at it\n"),
+    "a heading": ("structure", "## look\nat it all.\n"),
+    "a quote": ("structure", "> look at it.\n"),
+    "cells": ("structure", "look | at it "),
+    "a dash within a line": ("prose", "look - at it. "),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_it_is_that_goes_round_wherever_it_is_cut(name: str) -> None:
+    kind, unit = KINDS[name]
+    text = unit * (1000 // len(unit) + 3)
+    for cut in range(min(len(unit), 40)):
+        assert kind_of(text[: len(text) - cut], len(unit)) == kind, cut
+
+
 HONEST = {
     "counting": " ".join(map(str, range(1, 201))),
     "counting lines": "\n".join(map(str, range(1, 1001))),
@@ -142,6 +225,68 @@ HONEST = {
 def test_honest_repetition_passes(name: str, size: int) -> None:
     assert heard(HONEST[name], "content", size) is None
     assert heard(words(40) + ":\n" + HONEST[name], "reasoning", size) is None
+
+
+def test_of_sentences_in_any_order_the_first_two_are_kept() -> None:
+    said = random.Random(3).choices(["I am done. ", "I am here. ", "I am back. ", "I am fine. "], k=100)
+    found = heard("".join(said), size=1)
+    assert found is not None
+    assert found.period == 0
+    assert found.laps == 640 // len(said[0]) - 1  # the first and the last of them may be parts
+    assert found.keep == found.seen - 640 + 2 * len(said[0])
+    assert f"{found.unit} " in said
+
+
+@pytest.mark.parametrize(("unended", "is_one"), [(1, True), (2, False)])
+def test_sentences_in_any_order_end_as_sentences_do(unended: int, is_one: bool) -> None:
+    """Else they may be answers, or steps."""
+    said = ["I am done", "It is all here", "Now I am back", "All is fine", "I can go on"]
+    said = [one if place < unended else f"{one}." for place, one in enumerate(said)]
+    text = "\n".join(one for n in range(40) for one in random.Random(n).sample(said, 5))
+    assert (heard(text) is not None) is is_one
+
+
+def test_many_words_in_any_order_are_no_chant() -> None:
+    """Some thirty different ones within so little are not the same few sentences."""
+    draw = random.Random(4)
+    said = [f"{words(9, n).capitalize()}." for n in range(6)]
+    assert heard(" ".join(draw.choices(said, k=60))) is None
+
+
+def numbered(numbers: Iterable[int]) -> str:
+    return "".join(f"There are {n} of them in the deep blue sea. " for n in numbers)
+
+
+DRAWN = random.Random(1).choices(range(10, 100), k=400)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "characters"), [(DRAWN, 2400), (range(10, 400), 12_000), (range(400, 10, -1), 12_000)]
+)
+def test_sentences_that_differ_in_a_number_may_go_on_for_longer(numbers: Iterable[int], characters: int) -> None:
+    """Counting is a task, up or down."""
+    found = heard(numbered(numbers))
+    assert found is not None
+    assert characters <= found.seen <= characters + SOON
+    assert found.period == 0
+
+
+def test_and_begin_anew_after_something_else() -> None:
+    text = "".join(f"{numbered(DRAWN[20 * n : 20 * n + 20])}{words(300, n)}. " for n in range(6))
+    assert heard(text) is None
+
+
+@pytest.mark.parametrize("before", range(30, 60))
+def test_a_code_block_is_seen_wherever_it_begins_and_ends(before: int) -> None:
+    """Also where a delta, or what is looked at together, ends between its backticks."""
+    text = words(60)[:before] + "\n```\n"
+    for size in (1, 7, 100_000):
+        assert heard(text + SAID * 12, size=size) is None
+        found = heard(f"{text}x = 1\n```\n{SAID * 12}", size=size)
+        assert found is not None
+        assert found.seen <= len(text) + SOON
+        # So many backticks as opened it close it, or more.
+        assert heard(f"{words(60)[:before]}\n````\n```\n{SAID * 12}", size=size) is None
 
 
 def test_nothing_is_exempt_for_ever() -> None:
@@ -205,6 +350,16 @@ def test_what_is_kept_ends_with_the_second_lap() -> None:
     assert found is not None
     assert found.period == len(SAID)
     assert abs(found.keep - len(before) - 2 * len(SAID)) <= len(SAID)
+
+
+@given(st.integers(0, 300), st.integers(30, 500), st.integers(1, 60))
+def test_it_ends_there_to_the_character_wherever_it_began(before: int, period: int, size: int) -> None:
+    text = f"{words(60, before)[:before]}#"
+    found = heard(text + lap("prose", period) * 20, size=size)
+    assert found is not None
+    assert found.period == period
+    assert found.keep == len(text) + 2 * period
+    assert found.laps == (found.seen - len(text)) // period
 
 
 @given(st.lists(st.text(max_size=300), max_size=40), st.sampled_from(["content", "reasoning", "arguments"]))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from watched import Did, Watched, failed, steps_by
+from watched import Did, Watched, failed, refused, steps_by
 
 from watchkeeper.detect.churn import target_of
+from watchkeeper.thresholds import Steps, Thresholds
 
 CHURN = steps_by("churn")
 NUDGE = min(CHURN)
@@ -26,6 +27,47 @@ def test_one_file_written_again_and_again() -> None:
     watched = Watched(only="churn")
     assert told(watched, *(write(number) for number in range(max(CHURN) + 1))) == CHURN
     assert watched.verdicts[0].finding.keys == ("tool:write",)
+
+
+def test_it_names_the_last_calls_and_what_they_were_told() -> None:
+    watched = Watched(only="churn")
+    told(watched, Did("read"), *(write(number, content="ok" * 300) for number in range(NUDGE)))
+    (found,) = watched.findings
+    assert found.calls == tuple(f"c{number}" for number in range(NUDGE - 6, NUDGE + 2))
+    assert (found.count, found.onset, found.known) == (NUDGE, 6, "ok" * 200)
+
+
+def test_writes_that_are_refused_count_on_once_it_is_blocked() -> None:
+    nudge, block, stop = CHURN
+    watched = Watched(only="churn")
+    assert told(watched, *(write(number) for number in range(block))) == {nudge: CHURN[nudge], block: CHURN[block]}
+    blocked = [refused("block", "write", str(number)) for number in range(stop - block)]
+    assert told(watched, *blocked) == {stop - block: CHURN[stop]}
+
+
+def test_a_refusal_of_another_tool_is_none_of_it() -> None:
+    block, stop = sorted(CHURN)[1:]
+    watched = Watched(only="churn")
+    told(watched, *(write(number) for number in range(block)))
+    assert told(watched, *(refused("block", "read", str(number)) for number in range(stop))) == {}
+
+
+def test_a_refusal_before_its_block_is_for_something_else() -> None:
+    watched = Watched(only="churn")
+    told(watched, *(write(number) for number in range(NUDGE)))
+    assert told(watched, refused("block", "write"), *(write(number) for number in range(NUDGE - 1))) == {}
+
+
+def test_where_nothing_is_blocked_a_refusal_is_no_write() -> None:
+    watched = Watched(Thresholds(churn=Steps(3, None, 6)), only="churn")
+    assert told(watched, *(write(number) for number in range(3))) == {3: CHURN[NUDGE]}
+    assert told(watched, *(refused("block", "write", str(number)) for number in range(9))) == {}
+
+
+def test_another_target_in_between_begins_anew() -> None:
+    watched = Watched(only="churn")
+    paths = ("a.txt" if number % 5 else "b.txt" for number in range(40))
+    assert told(watched, *(write(number, path) for number, path in enumerate(paths))) == {}
 
 
 def test_many_files_are_work() -> None:

@@ -40,6 +40,43 @@ def test_whatever_is_tried_it_ends_in_the_same_complaint(complaint: str) -> None
     assert said == COMPLAINT
 
 
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        *("ValueError", "  - E501 ValueError in part.py", "java.lang.NullPointerException", "KernelPanic, all stops"),
+        *("error: no", "Error: no", "error[E1]: no", "ERROR: no", "ERROR[7]: no"),
+        *("fatal: no", "fatal[1]: no", "FATAL: no", "panic: no", "panic[main]: no"),
+        *("sh: tool: command not found", "cat: x: No such file or directory", "cat: x: Permission denied"),
+        *("'tool' is not recognized as a command", "curl: (7) no", "HTTP 429", "rate limit", "Rate limit reached"),
+        *("Too Many Requests", "quota exceeded", "Quota exceeded", '{"ok": false}', '{"success":false}'),
+    ],
+)
+def test_each_way_to_complain_is_heard_alone(complaint: str) -> None:
+    said = told(Watched(only="complaint"), *(shell(n, f"all right\n{complaint}") for n in range(NUDGE)))
+    assert said == {NUDGE: COMPLAINT[NUDGE]}
+
+
+@pytest.mark.parametrize("words", ["an error in the text", "panicked", "a fatality", "not false at all", "Exceptional"])
+def test_words_that_look_like_it_are_no_complaint(words: str) -> None:
+    assert told(Watched(only="complaint"), *(shell(n, words) for n in range(NUDGE))) == {}
+
+
+def test_the_finding_says_what_it_complains_of() -> None:
+    watched = Watched(only="complaint")
+    complaint = "error: " + "so long that " * 20
+    told(watched, *(shell(n, f"part {n}\n{complaint}") for n in range(NUDGE)))
+    assert watched.findings[-1].pattern == f"failing: {' '.join(complaint.split())[:120]}"
+    assert watched.findings[-1].known == f"part {NUDGE - 1}\n{complaint}"[:400]
+
+
+def test_what_is_far_from_the_end_or_far_to_the_right_is_none() -> None:
+    """There it may be a part of what was asked for."""
+    early = "error: no\n" + "as it should be\n" * 80
+    right = "x" * 400 + " error: no"
+    for content in (early, right):
+        assert told(Watched(only="complaint"), *(shell(n, content) for n in range(NUDGE))) == {}
+
+
 def test_one_that_works_ends_it() -> None:
     turns = (shell(n, "all is well" if n % NUDGE == NUDGE - 1 else "bash: tool: command not found") for n in range(40))
     assert told(Watched(only="complaint"), *turns) == {}

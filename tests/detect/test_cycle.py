@@ -88,6 +88,30 @@ def test_the_smallest_period_is_named() -> None:
     assert {verdict.finding.pattern for verdict in watched.verdicts} == {"cycle of 2"}
 
 
+def test_of_equally_many_laps_those_of_the_smallest_period_are_named() -> None:
+    """Within a long lap there may be as many of a short one."""
+    watched = Watched(only="cycle")
+    laps(watched, [Did(arguments=name) for name in "abcbcbc"], 3)
+    assert watched.findings[-1].count == 3
+    assert watched.findings[-1].pattern == "cycle of 2"
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_one_round_of_another_kind_begins_the_count_anew(known: bool) -> None:
+    """Whether it was ever seen or not: what comes after it is a cycle with it, and needs three laps of its own."""
+    watched = Watched(only="cycle")
+    if known:
+        watched.turn(Did("x"))
+    said = [watched.turn(Did(name)) for name in "ababxbxbx"]
+    assert [number for number, what in enumerate(said, 1) if what] == [9]
+
+
+def test_equal_rounds_are_no_cycle_of_any_period() -> None:
+    watched = Watched(only="cycle")
+    assert watched.turns(40, Did()) == {}
+    assert watched.findings == []
+
+
 def test_a_streak_of_one_call_is_no_cycle() -> None:
     watched = Watched()
     said = watched.turns(20, Did())
@@ -141,6 +165,11 @@ def test_a_poll_and_the_wait_between_are_left_to_the_patience_of_the_poll() -> N
     """POLL-02: this is how one polls."""
     watched = Watched(polls=("status",))  # of all detectors
     assert laps(watched, [Did("status", content="running"), Did("sleep", "30", "slept")], 8) == {}
+
+
+def test_one_poll_in_the_lap_is_enough_for_that() -> None:
+    watched = Watched(only="cycle", polls=("status",))
+    assert laps(watched, [Did("status", content="running"), Did("look")], 8) == {}
 
 
 def test_the_finding_rests_on_the_calls_of_the_last_lap() -> None:

@@ -51,6 +51,18 @@ def test_the_verdict_names_the_calls_and_the_outcome() -> None:
     assert "the answer" in verdict.message
 
 
+def test_it_names_the_last_eight_calls() -> None:
+    watched = Watched(Thresholds(equal=Steps(12)), only="equal")
+    watched.turns(12, Did())
+    assert watched.verdicts[0].finding.calls == tuple(f"c{call}" for call in range(5, 13))
+
+
+def test_who_only_observes_is_told_at_the_steps_and_now_and_then_beyond() -> None:
+    watched = Watched(only="equal", mode="observe")
+    watched.turns(17, Did())
+    assert [finding.count for finding in watched.findings] == [3, 5, 8, 12, 16]
+
+
 def test_a_changed_result_begins_anew() -> None:
     """POLL-01: what changes may be progress."""
     watched = Watched(only="equal equal_any")

@@ -13,6 +13,7 @@ from watchkeeper.thresholds import Steps, Thresholds
 FAILING = {3: [("nudge", "failing")], 5: [("block", "failing")], 8: [("stop", "failing")]}
 ERRING = steps_by("erring")
 MOST = max(ERRING)
+FAILING_TWICE = 2 * max(FAILING)
 
 
 def varied(number: int, **more: str) -> Did:
@@ -32,6 +33,30 @@ def test_one_signature_with_varied_arguments_to_the_exact_round() -> None:
     assert (stop.reason, stop.finding.tool) == ("tool_failing", "look")
     assert stop.finding.keys == ("tool:look",)
     assert stop.finding.known == "look failed: it broke"
+
+
+def test_it_names_the_last_rounds_and_shows_the_failure_in_bounds() -> None:
+    watched = Watched(Thresholds(failing=Steps(None, None, 12)), only="failing")
+    text = "it broke in so many words " * 20
+    play(watched, Did("read"), *(varied(n, text=text) for n in range(12)))
+    (found,) = watched.findings
+    assert found.calls == tuple(f"c{call}" for call in range(6, 14))
+    assert (found.count, found.onset, found.known) == (12, 6, f"look failed: {text}"[:400])
+    assert found.pattern.startswith("failing: ")
+    assert "it broke in so many words" in found.pattern
+    assert len(found.pattern) == len("failing: ") + 120
+
+
+def test_one_failure_is_none_to_speak_of() -> None:
+    watched = Watched(only="failing", mode="observe")
+    play(watched, *(varied(n) for n in range(4)))
+    assert [finding.count for finding in watched.findings] == [2, 3, 4]
+
+
+def test_two_calls_that_fail_in_turn_are_the_tool() -> None:
+    watched = Watched(only="failing")
+    assert play(watched, *(varied(n % 2) for n in range(3))) == {3: FAILING[3]}
+    assert watched.findings[0].keys == ("tool:look",)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +106,11 @@ def test_sites_that_are_shut_are_told_apart() -> None:
     assert play(Watched(only="failing"), *(fetch(n, "one.example") for n in range(8))) == FAILING
 
 
+def test_what_is_not_said_of_the_site_is_said_of_the_tool() -> None:
+    sites = (failed("fetch", f'{{"url":"https://site-{n}.example/"}}', text="connection reset") for n in range(8))
+    assert play(Watched(only="failing"), *sites) == FAILING
+
+
 def test_a_check_that_still_fails_after_a_change_counts_half() -> None:
     watched, said = Watched(only="failing"), {}
     for number in range(2 * MOST):
@@ -88,6 +118,24 @@ def test_a_check_that_still_fails_after_a_change_counts_half() -> None:
         if found := watched.turn(failed(arguments="x")):
             said[number + 1] = found
     assert list(said) == [2 * number - 1 for number in FAILING]
+
+
+def test_what_was_changed_among_looks_at_other_things_is_a_change() -> None:
+    watched = Watched(only="failing")
+    turns: list[Did | tuple[Did, ...]] = []
+    for number in range(FAILING_TWICE):
+        look = Did("read", f"{number}", f"page {number} of a long text about {number} things " * 9)
+        turns += [(Did("edit", f'{{"line":{number}}}', "ok"), look), failed(arguments="x")]
+    assert list(play(watched, *turns)) == [2 * (2 * number - 1) for number in FAILING]
+
+
+def test_only_the_first_failure_after_a_change_counts_half() -> None:
+    def edit(number: int) -> Did:
+        return Did("edit", f'{{"line":{number}}}', "ok")
+
+    check = failed(arguments="x")
+    watched = Watched(only="failing")
+    assert play(watched, check, edit(1), check, edit(2), check, check) == {6: FAILING[3]}
 
 
 @pytest.mark.parametrize("status", ["500", "429"])
@@ -171,6 +219,13 @@ def test_our_blocks_go_on_counting(by: str) -> None:
     watched = Watched(only="failing")
     assert play(watched, *(varied(n) for n in range(5))) == {3: FAILING[3], 5: FAILING[5]}
     assert play(watched, *(refused(by, arguments=f"new {n}") for n in range(3))) == {3: FAILING[8]}
+
+
+def test_so_does_a_round_of_which_only_a_part_was_blocked() -> None:
+    watched = Watched(only="failing")
+    play(watched, *(varied(n) for n in range(5)))
+    rounds = ((refused("block", arguments=f"new {n}"), refused("policy", kind="denied")) for n in range(3))
+    assert play(watched, *rounds) == {3: FAILING[8]}
 
 
 @pytest.mark.parametrize(
@@ -260,6 +315,14 @@ def test_an_error_that_moves_after_something_new_is_the_next_of_many() -> None:
     assert play(watched, *turns) == {}
 
 
+def test_so_it_is_where_yet_another_tool_failed_beside_it() -> None:
+    watched = Watched(only="erring")
+    turns: list[Did | tuple[Did, ...]] = []
+    for n in range(20):
+        turns += [kind(n), (failed("lint", f"{n}"), Did("edit", f"part {n}", f"replaced line {n * 7} of part {n}"))]
+    assert not [number for number, what in play(watched, *turns).items() if number % 2]
+
+
 def test_what_is_known_from_another_tool_in_between_mends_nothing() -> None:
     watched = Watched(only="erring")
     assert watched.turn(Did("read", "notes", "the notes")) == []
@@ -272,6 +335,16 @@ def test_an_equal_call_that_fails_otherwise_moves_on() -> None:
     watched = Watched(only="erring")
     places = ("parser", "lexer", "writer", "reader", "loader", "router", "cache", "queue", "timer", "socket", "codec")
     assert play(watched, *(failed("test", "all", text=f"cannot import '{place}'") for place in places)) == {}
+
+
+def test_one_of_several_in_a_round_that_moves_on_is_enough() -> None:
+    watched = Watched(only="erring")
+    places = ("parser", "lexer", "writer", "reader", "loader", "router", "cache", "queue", "timer", "socket", "codec")
+    rounds = (
+        (failed("test", "all", text=f"cannot import '{place}'"), failed("test", place, text=f"cannot import '{place}'"))
+        for place in places
+    )
+    assert play(watched, *rounds) == {}
 
 
 def test_the_reason_of_the_end_is_that_a_tool_fails() -> None:

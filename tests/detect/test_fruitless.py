@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from watched import Did, Watched, failed, steps_by
+from watched import Did, Watched, failed, refused, steps_by
 
 from watchkeeper.detect.fruitless import REMEMBERED
+from watchkeeper.thresholds import Steps, Thresholds
 
 FRUITLESS = steps_by("fruitless")
 NUDGE = min(FRUITLESS)
@@ -23,6 +24,46 @@ def test_searches_that_all_find_nothing() -> None:
     watched = Watched(only="fruitless")
     assert told(watched, *(search(number) for number in range(max(FRUITLESS) + 1))) == FRUITLESS
     assert watched.verdicts[0].finding.keys == ("tool:search",)
+
+
+def test_it_names_the_last_calls_and_what_they_were_told() -> None:
+    watched = Watched(only="fruitless")
+    told(watched, Did("read"), *(search(number, "no results for that " * 9) for number in range(NUDGE)))
+    (found,) = watched.findings
+    assert found.calls == tuple(f"c{number}" for number in range(NUDGE - 6, NUDGE + 2))
+    assert (found.count, found.onset, found.known) == (NUDGE, 6, "no results for that " * 9)
+
+
+def test_searches_that_are_refused_count_on_once_they_are_blocked() -> None:
+    _, block, stop = sorted(FRUITLESS)
+    watched = Watched(only="fruitless")
+    told(watched, *(search(number) for number in range(block)))
+    assert told(watched, *(refused("block", "search", str(n)) for n in range(stop - block))) == {
+        stop - block: FRUITLESS[stop]
+    }
+
+
+def test_a_refusal_before_its_block_says_nothing() -> None:
+    watched = Watched(only="fruitless")
+    told(watched, *(search(number) for number in range(NUDGE - 1)))
+    assert told(watched, *(refused("block", "search", str(number)) for number in range(9))) == {}
+    assert watched.turn(search(100)) == FRUITLESS[NUDGE]
+
+
+def test_nor_does_a_denial_after_it_or_a_refusal_where_nothing_is_blocked() -> None:
+    _, block, stop = sorted(FRUITLESS)
+    watched = Watched(only="fruitless")
+    told(watched, *(search(number) for number in range(block)))
+    assert told(watched, *(refused("policy", "search", str(n), kind="denied") for n in range(stop))) == {}
+    watched = Watched(Thresholds(fruitless=Steps(3, None, 6)), only="fruitless")
+    told(watched, *(search(number) for number in range(3)))
+    assert told(watched, *(refused("block", "search", str(number)) for number in range(9))) == {}
+
+
+def test_nor_does_a_failure_whatever_it_says() -> None:
+    watched = Watched(only="fruitless")
+    mixed = (failed("search", f"{n}", text="no results found") if n % 2 else search(n) for n in range(2 * NUDGE - 2))
+    assert told(watched, *mixed) == {}
 
 
 def test_one_that_finds_something_ends_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchkeeper.detect.handover import HandOver, Work, task_key
+from watchkeeper.detect.handover import TASKS, HandOver, Work, task_key
 from watchkeeper.detect.round import Pair, Ring, Round
 from watchkeeper.detect.waiting import is_poll
 from watchkeeper.ladder import Ladder, steps_of
@@ -74,8 +74,8 @@ def test_agents_that_hand_over_in_a_circle(agents: str, stint: int) -> None:
     """Told within three laps, stopped within five: at the end of the lap, whatever its length."""
     team = Team()
     assert team.laps(5, *agents, stint=stint) == LADDER
-    assert team.findings[-1].count == 5
-    assert team.findings[-1].onset == 1
+    assert [finding.count for finding in team.findings] == [2, 3, 4, 5]  # each lap is found once
+    assert {finding.onset for finding in team.findings} == {1}
 
 
 def test_the_finding_names_agents_and_calls() -> None:
@@ -87,15 +87,47 @@ def test_the_finding_names_agents_and_calls() -> None:
     assert len(found.calls) == 2
 
 
+def test_a_finding_about_agents_with_long_names_is_bounded() -> None:
+    team = Team()
+    team.laps(2, "a" * 200, "b" * 200)
+    assert [len(finding.pattern) for finding in team.findings] == [300]
+
+
+def test_of_equally_many_laps_those_of_the_shortest_cycle_are_named() -> None:
+    team = Team()
+    for _ in range(3):
+        for agent in "ABCBCBC":
+            team.round(agent, (agent, "ok"))
+    assert team.findings[-1].pattern == "hand-over cycle of 2: B → C"
+
+
+def test_an_agent_that_takes_no_part_in_the_cycle_completes_no_lap_of_it() -> None:
+    """Though it does nothing new either."""
+    team = Team()
+    for agent in "CABABA":
+        team.round(agent, (agent, "ok"))
+    assert [finding.count for finding in team.findings] == [2]
+    assert team.round("C", ("C", "ok")) == []
+    assert len(team.findings) == 1
+
+
+def test_one_new_thing_among_known_ones_is_news() -> None:
+    team = Team()
+    for number in range(20):
+        for agent in "AB":
+            assert team.round(agent, ("the plan", "as ever"), (f"{agent} {number}", "ok")) == []
+
+
 def test_stints_of_uneven_length() -> None:
     """Some laps an agent does less of the same: the lap counts when the next agent is at work."""
     team = Team()
     said = []
-    for lap in range(8):
-        said += team.round("A", ("a", "x"))
-        for step in range(3 - lap % 2):
-            said += team.round("B", (f"b{step}", "y"))
-    assert said == ["nudge", "block", "stop"]
+    for lap in range(1, 7):
+        said += [(lap, "A", action) for action in team.round("A", ("a", "x"))]
+        for step in range(2 + lap % 2):
+            said += [(lap, "B", action) for action in team.round("B", (f"b{step}", "y"))]
+    # That of lap four, which is shorter than the one before, is whole when A is at work again.
+    assert said == [(3, "B", "nudge"), (5, "A", "block"), (5, "B", "stop")]
 
 
 def test_a_lap_after_honest_work_is_the_first() -> None:
@@ -161,6 +193,14 @@ def test_a_message_of_the_user_begins_anew() -> None:
         team.rings.clear()  # as the judge does
 
 
+def test_a_message_of_the_user_begins_anew_for_agents_that_it_was_not_for_too() -> None:
+    """What they have seen stays known."""
+    team = Team()
+    for _ in range(10):
+        assert team.laps(2, "A", "B") == {}
+        team.tell(UserMessage, text="And now?")
+
+
 def test_the_same_turn_taking_after_a_break_climbs_anew() -> None:
     team = Team()
     assert team.laps(3, "A", "B") == {3: ["nudge"]}
@@ -199,8 +239,11 @@ class Boss(Team):
         super().__init__()
         self.children = 0
 
-    def spawn(self, *tasks: tuple[str, str], status: str = "completed", agent: str = "coder") -> list[Action]:
-        """One turn with a sub-agent for each task: what it is to do, and what it did. Its answers are new each time."""
+    def spawn(
+        self, *tasks: tuple[str, str], status: str = "completed", agent: str = "coder", answer: str = ""
+    ) -> list[Action]:
+        """One turn with a sub-agent for each task: what it is to do, and what it did. Its answers are new each time, or
+        ``answer``."""
         ids = []
         for task, work in tasks:
             self.children += 1
@@ -208,7 +251,7 @@ class Boss(Team):
             child = f"r{self.children}"
             self.tell(ChildStarted, child=child, agent=agent, call_id=ids[-1], task=task, key=task_key(agent, task))
             self.tell(ChildEnded, child=child, status=status, reason="answer", work=work)
-        answers = [(task, f"in other words, number {self.children}") for task, _ in tasks]
+        answers = [(task, answer or f"in other words, number {self.children}") for task, _ in tasks]
         return self.round("main", *answers, tool=agent, ids=ids)
 
 
@@ -217,8 +260,42 @@ def test_a_sub_task_that_is_spawned_again_with_the_same_work() -> None:
     said = {number: boss.spawn(("mend it", "w1")) for number in range(1, 6)}
     assert {number: what for number, what in said.items() if what} == LADDER
     found = boss.findings[-1]
-    assert (found.count, found.tool, found.keys) == (5, "coder", ("coder mend it",))
+    assert [finding.count for finding in boss.findings] == [2, 3, 4, 5]
+    assert (found.tool, found.keys, found.onset) == ("coder", ("coder mend it",), 3)
     assert found.calls == ("s1", "s2", "s3", "s4", "s5")
+
+
+def test_it_names_the_first_spawn_and_the_last_ones_and_shows_the_answer_in_bounds() -> None:
+    boss = Boss()
+    for _ in range(12):
+        boss.spawn(("mend it", "w1"), answer="In other words: " + "it is done " * 50)
+    assert boss.findings[-1].calls == ("s1", *(f"s{number}" for number in range(6, 13)))
+    assert boss.findings[-1].known == ("In other words: " + "it is done " * 50)[:400]
+
+
+def test_what_is_known_by_nothing_is_not_judged() -> None:
+    """A sub-agent in a log that says no key of its task."""
+    boss = Boss()
+    for number in range(10):
+        boss.tell(ChildStarted, child=f"r{number}", agent="coder", call_id=f"s{number}", task="mend it")
+        boss.tell(ChildEnded, child=f"r{number}", status="completed", reason="answer", work="w1")
+        assert boss.round("main", ("mend it", f"answer {number}"), tool="coder", ids=[f"s{number}"]) == []
+    assert boss.findings == []
+
+
+def test_as_many_sub_tasks_in_turn_as_a_run_may_start_are_followed() -> None:
+    for tasks, told in ((TASKS, TASKS), (TASKS + 1, 0)):
+        boss = Boss()
+        said = [boss.spawn((f"task {task}", "w")) for _ in range(4) for task in range(tasks)]
+        assert said.count(["nudge"]) == told
+
+
+def test_a_new_call_and_a_new_sub_task_are_news_together_too() -> None:
+    boss = Boss()
+    for number in range(10):
+        assert boss.spawn(("mend it", "w1")) == []
+        assert boss.round("main", (f"edit {number}", "ok")) == []
+        assert boss.spawn((f"part {number}", "w2"), agent="writer") == []
 
 
 def test_a_spawn_that_is_refused_counts_on() -> None:
@@ -328,6 +405,7 @@ def test_the_memory_is_bounded() -> None:
 
 def test_what_makes_two_tasks_equal() -> None:
     key = task_key("coder", "Mend it.")
+    assert len(key) == 32
     assert key == task_key("coder", "  mend\nit. ")
     assert (
         len({key, task_key("tester", "Mend it."), task_key("coder", "Mend it!"), task_key("coder", "Mend it.", ["x"])})
@@ -359,12 +437,18 @@ def test_equal_work_has_equal_digests_in_any_order() -> None:
 
 
 def test_what_a_sub_agent_of_its_own_answered_is_left_out() -> None:
-    def nested(answer: str, done: str) -> str:
+    def nested(answer: str, done: str, key: str = "a") -> str:
         envelope: dict[str, Any] = {"n": 1, "run": "r", "at": 0.0, "t": 0.0}
         return work(
             ChildStarted(child="r3", agent="a", call_id="c", **envelope),
             ChildEnded(child="r3", status="completed", reason="answer", work=done, **envelope),
-            ended("a", answer),
+            ended(key, answer),
         )
 
     assert nested("one way", "w1") == nested("another way", "w1") != nested("one way", "w2")
+    assert nested("one way", "w1") != nested("one way", "w1", "b")  # what it was asked is not
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), min_size=1))
+def test_a_digest_has_eight_bytes_whatever_was_done(done: list[tuple[str, str]]) -> None:
+    assert len(work(*(ended(key, content) for key, content in done))) == 16

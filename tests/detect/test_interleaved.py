@@ -39,6 +39,48 @@ def test_every_period_to_the_exact_lap(period: int, noise: int) -> None:
     assert len(watched.verdicts[0].finding.keys) == period
 
 
+def played(watched: Watched, places: str) -> list[int]:
+    """Known calls, each with a new one after it; at which of them something was said, from 1."""
+    said = []
+    for number, place in enumerate(places, 1):
+        if watched.turn(known(ord(place))):
+            said.append(number)
+        watched.turn(fresh(watched.n))
+    return said
+
+
+def test_a_round_of_another_kind_begins_the_count_anew() -> None:
+    watched = Watched(only="interleaved")
+    assert played(watched, "abx") == []
+    assert played(watched, "abab" + "xbxbxb") == [9]  # the third time that b and x follow each other, and the first
+
+
+def test_of_equally_many_laps_those_of_the_smallest_period_are_named_else_the_most() -> None:
+    for lap, period in (("abcbcbc", 2), ("abcbc", 5)):
+        watched = Watched(only="interleaved")
+        played(watched, lap * min(LAPS))
+        assert watched.findings[-1].pattern == f"cycle of {period} among others"
+
+
+def test_it_rests_on_the_calls_of_the_last_lap_and_goes_back_to_the_first_that_was_known() -> None:
+    watched = Watched(only="interleaved")
+    played(watched, "ab" * min(LAPS))
+    (found,) = watched.findings
+    assert found.calls == ("c13", "c15")
+    assert found.onset == 3 * 5  # the fifth call, with which a is there again
+    assert found.count == min(LAPS)
+
+
+def test_one_call_that_tells_something_is_enough() -> None:
+    watched = Watched(only="interleaved")
+    said = {}
+    for lap in range(1, MOST + 1):
+        watched.turn(Did("scroll", "{}", "ok"))
+        said[lap] = watched.turn(known(1))
+        watched.turn(fresh(lap))
+    assert {lap: what for lap, what in said.items() if what} == LAPS
+
+
 @pytest.mark.parametrize("period", PERIODS)
 def test_with_so_much_news_in_between_it_is_no_cycle(period: int) -> None:
     assert laps(Watched(only="interleaved"), period, 12, FRESH + 1) == {}

@@ -363,7 +363,7 @@ def test_a_detector_of_a_third_party_climbs_by_the_steps_of_equal() -> None:
     ],
 )
 def test_a_detector_that_fails_is_switched_off_and_reported_once(detector: Any, error: str) -> None:
-    watched = Watched(extra=[detector, Counting])
+    watched = Watched(extra=[detector, Counting], fails=True)
     said = {n: watched.turn(Did()) for n in range(1, 9)}
     assert watched.failed == [(detector.name, error)]
     assert watched.judge.scoreboard()["switched_off"] == [detector.name]
@@ -376,7 +376,7 @@ def test_a_detector_that_fails_is_switched_off_and_reported_once(detector: Any, 
 
 
 def test_a_detector_without_a_name_is_switched_off_too() -> None:
-    watched = Watched(extra=[Nameless])  # type: ignore[list-item]
+    watched = Watched(extra=[Nameless], fails=True)  # type: ignore[list-item]
     watched.turns(3, Did())
     assert [name for name, _ in watched.failed] == ["Nameless"]
 
@@ -384,7 +384,7 @@ def test_a_detector_without_a_name_is_switched_off_too() -> None:
 def test_it_is_switched_off_everywhere() -> None:
     """Also where it has not failed yet."""
     Raising.rounds.clear()
-    watched = Watched(extra=[Raising])
+    watched = Watched(extra=[Raising], fails=True)
     watched.context = "one"
     watched.turn(Did(kind="not_run"))  # a desk is opened; nothing is judged
     watched.context = "two"
@@ -513,7 +513,7 @@ def test_a_recogniser_that_fails_is_switched_off_and_calls_are_compared_as_they_
         raise LookupError("a defect")
 
     monkeypatch.setattr(Recent, "recognise", broken)
-    watched = Watched()
+    watched = Watched(fails=True)
     assert [watched.turn(ticking(number)) for number in range(8)] == [[]] * 8
     assert watched.failed == [("recent", "LookupError: a defect")]
     assert watched.judge.scoreboard()["switched_off"] == ["recent"]

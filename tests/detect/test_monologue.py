@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from watchkeeper.detect.judge import Judge
-from watchkeeper.detect.monologue import alike, words_of
-from watchkeeper.messages import Call, CallEnded, CallProposed, ModelReplied, Result, UserMessage
+from watchkeeper.detect.monologue import LONG, WORDS, Thoughts, alike, words_of
+from watchkeeper.messages import Call, CallEnded, CallProposed, Finding, ModelReplied, Result, UserMessage
+from watchkeeper.thresholds import Thresholds
 
 THOUGHT = (
     "I still do not see why the value is wrong, so let me look at the place where it is computed and check whether the "
@@ -25,11 +26,14 @@ class Told:
         self.n = 0
         self.replies = 0
         self.done: list[tuple[str, str, int]] = []
+        self.found: list[Finding] = []
 
     def event(self, kind: Any, **fields: Any) -> None:
         self.n += 1
         judged = self.judge.observe(kind(n=self.n, run="r", at=0.0, t=float(self.n), **fields))
+        assert judged is None or not judged.failed
         for finding, verdict in judged.found if judged is not None else ():
+            self.found.append(finding)
             if verdict is not None:
                 self.done.append((finding.detector, verdict.action, self.replies))
 
@@ -84,6 +88,17 @@ def test_a_call_or_the_user_ends_a_monologue() -> None:
     assert told.of("monologue") == []
 
 
+def test_a_call_ends_it_even_if_it_never_comes_to_an_end() -> None:
+    told = Told().says("I am done.").says("I am done.")
+    told.event(ModelReplied, text="", calls=(Call("c", "look", "{}", 1),))
+    assert told.says("I am done.").says("I am done.").done == []
+
+
+def test_it_goes_back_to_the_first_reply_that_was_said_again() -> None:
+    told = Told(mode="observe").says("Yes").says("I am done.").says("I am done.").says("I am done.")
+    assert [(finding.count, finding.onset) for finding in told.found] == [(2, 2), (3, 2)]
+
+
 def test_empty_replies_are_equal_too() -> None:
     """The agent has a limit of its own for them, which comes first in a run; recorded runs have none."""
     assert Told().says("").says(" ").says("\n").says("").done == [("monologue", "stop", 3)]
@@ -117,6 +132,64 @@ def test_thoughts_are_looked_for_in_the_reasoning_too() -> None:
     for value in range(5):
         told.calls("", value, reasoning=THOUGHT)
     assert told.of("thoughts") == [("nudge", 4)]
+
+
+def test_they_go_back_to_the_first_of_them() -> None:
+    told = Told(mode="observe").calls("", 0)
+    for value in range(1, 5):
+        told.calls(THOUGHT, value)
+    thoughts = [(finding.count, finding.onset) for finding in told.found if finding.detector == "thoughts"]
+    assert thoughts == [(2, 4), (3, 4), (4, 4)]
+
+
+def test_what_is_said_without_a_call_is_no_thought() -> None:
+    assert {detector for detector, _, _ in Told().says(THOUGHT).says(THOUGHT).says(THOUGHT).says(THOUGHT).done} == {
+        "monologue"
+    }
+
+
+def test_a_reply_that_was_cut_is_no_thought() -> None:
+    told = Told()
+    for value in range(12):
+        call = Call(f"c{value}", "look", f'{{"at":{value}}}', 1)
+        told.event(ModelReplied, text=THOUGHT, calls=(call,), stored=False)
+    assert told.of("thoughts") == []
+
+
+@pytest.mark.parametrize("short", [0, 1])
+def test_a_text_is_a_thought_from_its_length_on(short: int) -> None:
+    text = "apple berry cherry dates elder figs grape hazel "
+    told = Told()
+    for value in range(4):
+        told.calls(text + "x" * (LONG - short - len(text)), value)
+    assert told.of("thoughts") == ([] if short else [("nudge", 4)])
+
+
+@pytest.mark.parametrize("few", [0, 1])
+def test_and_from_so_many_different_words_on(few: int) -> None:
+    words = ["applesauce", "blueberry", "cherrypie", "dateboxes", "elderflower", "figgyduff", "grapefruit", "hazelnuts"]
+    told = Told()
+    for value in range(4):
+        told.calls(" ".join(words[: WORDS - few] * 2), value)
+    assert told.of("thoughts") == ([] if few else [("nudge", 4)])
+
+
+def test_a_number_that_is_higher_once_moves_on_once() -> None:
+    told = Told()
+    for value, number in enumerate((1, 5, 5, 5, 5)):
+        told.calls(f"Now chunk {number} of it is done. {THOUGHT}", value)
+    assert told.of("thoughts") == [("nudge", 5)]
+
+
+def test_who_begins_anew_has_counted_none() -> None:
+    thoughts = Thoughts(Thresholds(), frozenset())
+    reply = ModelReplied(n=1, run="r", at=0.0, t=0.0, text=THOUGHT, calls=(Call("c", "look", "{}", 1),))
+    for _ in range(3):
+        thoughts.replied(reply)
+    assert thoughts.count == 3
+    thoughts.begin()
+    assert thoughts.count == 0
+    assert thoughts.replied(reply) == ()
 
 
 def test_short_phrases_and_none_never_count() -> None:

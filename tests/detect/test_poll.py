@@ -66,6 +66,32 @@ def test_refused_polls_go_on_counting() -> None:
     assert poll(watched, 10, every=60, did=refused("block", "status")) == {10: STOP}
 
 
+def test_also_those_of_what_is_a_poll_by_its_answer_only() -> None:
+    watched = Watched(only="poll")
+    assert poll(watched, 22, every=60, did=Did("status", content="running")) == {12: NUDGE, 22: BLOCK}
+    assert poll(watched, 10, every=60, did=refused("block", "status")) == {10: STOP}
+
+
+def test_other_calls_are_none_however_many_polls_there_are() -> None:
+    watched = Watched(only="poll")
+    poll(watched, 11, every=60, did=Did("status", content="running"))
+    assert poll(watched, 40, every=60, did=Did("look", content="as ever")) == {}
+
+
+def test_it_names_the_last_polls_and_goes_back_to_the_first_with_this_answer() -> None:
+    watched = Watched(only="poll", polls=("status",))
+    poll(watched, 2, every=60, did=Did("status", content="not begun"))
+    poll(watched, 12, every=60)
+    (found,) = watched.findings
+    assert found.calls == tuple(f"c{call}" for call in range(7, 15))
+    assert (found.count, found.onset) == (10, 1 + 3 * 3)  # the first fact is that of the run
+
+
+def test_patience_of_less_than_a_second() -> None:
+    watched = Watched(Thresholds(poll_patience=0.5), polls=("status",))
+    assert poll(watched, 20, every=0.4) == {12: NUDGE}
+
+
 def test_polls_of_different_things_are_apart() -> None:
     watched = Watched(polls=("status",))
     for _ in range(11):

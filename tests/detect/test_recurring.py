@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from watched import Did, Watched, steps_by
+import pytest
+from watched import Did, Watched, refused, steps_by
 
 from watchkeeper.detect.recurring import APART, REMEMBERED
 
@@ -41,6 +42,59 @@ def test_one_that_says_something_else_in_between_does_not() -> None:
         fails = "test_sum, test_mean" if number % 4 else f"test_of_part_{number}"
         assert watched.turn(Did("test", "{}", f"2 of 40 tests fail: {fails}")) == []
         assert watched.turn(edit(number)) == []
+
+
+GAUGE = Did("gauge", "{}", "the pressure in the tank is at three bar")
+
+
+def test_what_complains_of_nothing_counts_half() -> None:
+    watched = Watched(only="recurring", mode="observe")
+    told(watched, 2 * max(RECURRING), GAUGE)
+    assert [finding.count for finding in watched.findings] == sorted(RECURRING)  # each once
+    assert told(Watched(only="recurring"), 2 * NUDGE, GAUGE) == {2 * NUDGE - 1: RECURRING[NUDGE]}
+
+
+def test_that_all_is_well_may_be_seen_as_often_as_one_likes() -> None:
+    assert told(Watched(only="recurring"), 5 * NUDGE, Did("test", "{}", "40 tests, all of them passed")) == {}
+
+
+@pytest.mark.parametrize(
+    "did",
+    [
+        Did("gauge", "{}", "it is as it is", kind="failed", error="ValueError", detail="Traceback\nit is as it is"),
+        refused("policy", "gauge", "{}", "see the rules", kind="denied", error="denied"),
+    ],
+)
+def test_what_fails_or_is_turned_away_counts_in_full_whatever_it_says(did: Did) -> None:
+    assert told(Watched(only="recurring"), NUDGE, did) == {NUDGE: RECURRING[NUDGE]}
+
+
+def test_what_comes_back_after_a_while_is_counted_anew() -> None:
+    watched = Watched(only="recurring")
+    assert told(watched, NUDGE - 1, Did("test", "{}", RED)) == {}
+    for number in range(APART):
+        watched.turn(edit(number))
+    assert told(watched, NUDGE, Did("test", "{}", RED)) == {NUDGE - 1: RECURRING[NUDGE]}  # once it is known already
+
+
+@pytest.mark.parametrize("many", [0, 1])
+def test_so_many_checks_in_turn_are_followed(many: int) -> None:
+    watched = Watched(only="recurring")
+    said = []
+    for number in range(NUDGE):
+        for check in range(REMEMBERED + many):
+            said += watched.turn(
+                Did("test", f'{{"part":"{"abcdefghijk"[check]}"}}', f"{RED} of {'abcdefghijk'[check]}")
+            )
+        watched.turn(edit(number))
+    assert len(said) == (0 if many else REMEMBERED)
+
+
+def test_of_a_wide_fan_out_nothing_is_followed() -> None:
+    watched = Watched(only="recurring")
+    for number in range(2 * NUDGE):
+        assert watched.turn(*(Did("test", f"{place}", RED) for place in range(9))) == []
+        watched.turn(edit(number))
 
 
 def test_what_comes_in_a_row_is_judged_elsewhere() -> None:

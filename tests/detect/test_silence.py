@@ -8,6 +8,8 @@ import pytest
 
 from watchkeeper.detect.silence import Silence
 from watchkeeper.messages import (
+    ApprovalRequested,
+    ApprovalResolved,
     CallEnded,
     CallProposed,
     CallStarted,
@@ -17,6 +19,8 @@ from watchkeeper.messages import (
     ModelReplied,
     ModelRequested,
     ModelRetried,
+    OpinionAsked,
+    OpinionGiven,
     Paused,
     Result,
     Resumed,
@@ -35,6 +39,14 @@ REPLIED: tuple[type[Event], dict[str, Any]] = (ModelReplied, {"text": "hi"})
 GAVE_UP: tuple[type[Event], dict[str, Any]] = (ModelFailed, {"error": "x", "detail": "y"})
 PAUSED: tuple[type[Event], dict[str, Any]] = (Paused, {"reason": "lunch"})
 RESUMED: tuple[type[Event], dict[str, Any]] = (Resumed, {})
+OPINION: tuple[type[Event], dict[str, Any]] = (OpinionAsked, {"by": "judge"})
+GIVEN: tuple[type[Event], dict[str, Any]] = (OpinionGiven, {"by": "judge", "decision": "allow"})
+ANSWER: dict[str, Any] = {"approval": "a", "call_id": "", "tool": ""}
+APPROVAL: tuple[type[Event], dict[str, Any]] = (
+    ApprovalRequested,
+    {**ANSWER, "arguments": "42", "arguments_hash": "h", "seconds": 600.0},
+)
+RESOLVED: tuple[type[Event], dict[str, Any]] = (ApprovalResolved, {**ANSWER, "how": "once"})
 ENDING: tuple[type[Event], dict[str, Any]] = (RunEnding, {"status": "completed", "reason": "answer"})
 
 
@@ -52,6 +64,15 @@ def test_it_is_seen_at_its_time_and_not_before() -> None:
     finding = silence.judge(10, 130)
     assert finding is not None
     assert (finding.detector, finding.pattern, finding.onset) == ("silence", "nothing for 120 s", 1)
+    assert finding.count == 1
+
+
+def test_where_nothing_was_ever_heard_it_is_counted_from_the_beginning() -> None:
+    silence = after()
+    assert silence.judge(0, 119.9) is None
+    finding = silence.judge(0, 120)
+    assert finding is not None
+    assert finding.onset == 0
 
 
 @pytest.mark.parametrize(
@@ -69,6 +90,10 @@ def test_it_is_seen_at_its_time_and_not_before() -> None:
         [PAUSED, ASKED, REPLIED],
         [PAUSED, PROPOSED, ENDED],
         [REPLIED, ENDING],
+        [OPINION],
+        [OPINION, APPROVAL, RESOLVED],
+        [APPROVAL],
+        [APPROVAL, OPINION, GIVEN],
     ],
 )
 def test_what_has_a_deadline_of_its_own_is_progress(facts: list[tuple[type[Event], dict[str, Any]]]) -> None:
@@ -78,7 +103,10 @@ def test_what_has_a_deadline_of_its_own_is_progress(facts: list[tuple[type[Event
 
 @pytest.mark.parametrize(
     "facts",
-    [[], [SPOKE], [PROPOSED, ENDED], [TURN, ASKED, REPLIED], [ASKED, RETRIED, GAVE_UP], [PAUSED, RESUMED]],
+    [
+        *([], [SPOKE], [PROPOSED, ENDED], [TURN, ASKED, REPLIED], [ASKED, RETRIED, GAVE_UP], [PAUSED, RESUMED]),
+        *([OPINION, GIVEN], [APPROVAL, RESOLVED]),
+    ],
 )
 def test_afterwards_it_is_silence_again(facts: list[tuple[type[Event], dict[str, Any]]]) -> None:
     assert after(*facts).judge(10, 10_000) is not None

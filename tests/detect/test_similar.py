@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from watched import Did, Watched, failed, steps_by
+from watched import Did, Watched, failed, refused, steps_by
 
 from watchkeeper.detect.similar import REMEMBERED
+from watchkeeper.thresholds import Steps, Thresholds
 
 SIMILAR = steps_by("similar")
 NUDGE = min(SIMILAR)
@@ -51,6 +52,56 @@ def test_one_question_in_other_words_with_one_answer() -> None:
     assert told(watched, *map(ask, ASKED)) == SIMILAR
     finding = watched.verdicts[0].finding
     assert (finding.keys, finding.known) == (("tool:search",), SUNNY)
+
+
+def test_it_names_the_last_calls_and_what_they_were_told() -> None:
+    steps = Thresholds(similar=Steps(None, None, 10))
+    watched = Watched(steps, only="similar")
+    told(watched, Did("read"), *(ask(query, SUNNY * 10) for query in ASKED[:10]))
+    (found,) = watched.findings
+    assert found.calls == tuple(f"c{call}" for call in range(4, 12))
+    assert (found.count, found.onset, found.known) == (10, 6, (SUNNY * 10)[:400])
+
+
+def test_searches_that_are_refused_count_on_once_they_are_blocked() -> None:
+    _, block, stop = sorted(SIMILAR)
+    watched = Watched(only="similar")
+    told(watched, *map(ask, ASKED[:block]))
+    blocked = [refused("block", "search", f'{{"query":"{query}"}}') for query in ASKED[block:stop]]
+    assert told(watched, *blocked) == {stop - block: SIMILAR[stop]}
+    assert watched.findings[-1].calls[-1] == f"c{stop}"
+
+
+def test_a_refusal_before_its_block_says_nothing() -> None:
+    watched = Watched(only="similar")
+    told(watched, *map(ask, ASKED[: NUDGE - 1]))
+    assert told(watched, *(refused("block", "search", f"{number}") for number in range(9))) == {}
+    assert watched.turn(ask(ASKED[NUDGE])) == SIMILAR[NUDGE]
+
+
+def test_nor_does_one_of_another_tool_or_where_nothing_is_blocked() -> None:
+    _, block, stop = sorted(SIMILAR)
+    watched = Watched(only="similar")
+    told(watched, *map(ask, ASKED[:block]))
+    assert told(watched, *(refused("block", "read", f"{number}") for number in range(stop))) == {}
+    watched = Watched(Thresholds(similar=Steps(5, None, 8)), only="similar")
+    told(watched, *map(ask, ASKED[:6]))
+    assert told(watched, *(refused("block", "search", f"{number}") for number in range(stop))) == {}
+
+
+def test_questions_that_are_asked_again_count_on() -> None:
+    assert told(Watched(only="similar"), *(ask(ASKED[number % 2]) for number in range(14))) == SIMILAR
+
+
+def test_other_questions_in_between_with_that_answer_say_nothing_either_way() -> None:
+    mixed = [did for n in range(NUDGE) for did in (ask(ASKED[n]), ask(f"{TOPICS[n]} {TOPICS[-n]} {n * 37}"))]
+    assert told(Watched(only="similar"), *mixed) == {2 * NUDGE - 1: SIMILAR[NUDGE]}
+
+
+def test_a_wide_fan_out_is_not_looked_at() -> None:
+    watched = Watched(only="similar")
+    assert told(watched, ask(ASKED[0])) == {}
+    assert watched.turn(*map(ask, ASKED)) == []
 
 
 def test_with_another_answer_in_between_it_goes_on() -> None:

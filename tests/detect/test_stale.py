@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from watched import Did, Watched, steps_by
+import pytest
+from watched import Did, Watched, refused, steps_by
 
 STALE = steps_by("stale")
 NUDGE = min(STALE)
@@ -27,6 +28,26 @@ def test_known_calls_in_any_order_once_each_was_seen_twice() -> None:
     assert told(watched, *map(read, SHUFFLED)) == STALE
     assert "read" in {verdict.finding.tool for verdict in watched.verdicts}
     assert all(len(verdict.finding.calls) <= 8 for verdict in watched.verdicts)
+
+
+def test_it_names_the_last_calls_and_goes_back_to_the_first_without_news() -> None:
+    watched = Watched(only="stale")
+    told(watched, *map(read, "abcdef" * 2))
+    block = sorted(STALE)[1]
+    told(watched, *map(read, SHUFFLED[:block]))
+    found = watched.findings[-1]
+    assert (found.count, found.onset) == (block, 3 * 13)
+    assert found.calls == tuple(f"c{12 + block - 7 + place}" for place in range(8))
+    assert sorted(found.keys) == sorted({f'read {{"path":"{name}.txt"}}' for name in SHUFFLED[:block]})
+
+
+def test_each_count_is_told_once_however_it_goes_up_and_down() -> None:
+    watched = Watched(only="stale", mode="observe")
+    told(watched, *map(read, "abcdef" * 2))
+    for number in range(6):
+        told(watched, *map(read, SHUFFLED[: NUDGE if number == 0 else 3]))
+        watched.turn(read(f"new {number}"))
+    assert [finding.count for finding in watched.findings] == [NUDGE]
 
 
 def test_the_same_calls_with_another_result_each_time_go_on() -> None:
@@ -81,13 +102,43 @@ def test_an_order_in_between_makes_up_for_looking_around() -> None:
 
 
 def test_news_makes_up_for_three_rounds_without() -> None:
-    """What grows by one in four is work; what grows by one in nine is hardly."""
-    for share, expected in ((4, set()), (9, {"nudge"})):
+    """What grows by one in four is work; what grows by one in five is hardly."""
+    for share, expected in ((4, set()), (5, {"nudge"}), (9, {"nudge"})):
         watched = Watched(only="stale")
         told(watched, *map(read, "abcdef" * 2))
         for number in range(60):
             watched.turn(read(f"new {number}") if number % share == share - 1 else read("abcdef"[number % 6]))
         assert {verdict.action for verdict in watched.verdicts} & {"nudge"} == expected, share
+
+
+@pytest.mark.parametrize(
+    ("page", "news"),
+    [
+        ("{n} is what it is about now.", True),
+        (TEXT + "\nOn page {n} there is more of it.", True),
+        (TEXT + "\nIt is a long page.\n" + "Every line but one is as ever.\n" * 60 + "{n}, however.\n" * 3, True),
+        (TEXT + "\n{n}", True),
+        (TEXT + "\n  {n:.3}  ", False),
+        (TEXT, False),
+    ],
+)
+def test_what_a_new_page_brings_is_looked_for_all_over_it(page: str, news: bool) -> None:
+    """A line of a few characters tells nothing."""
+    watched = Watched(only="stale")
+    told(watched, *map(read, "abcdef" * 2), Did("open", '{"page":0}', TEXT), Did("open", '{"page":1}', TEXT))
+    for number in range(40):
+        name = f"{number * 7919 % 10_000:04}"
+        watched.turn(
+            Did("open", f'{{"page":{name}}}', page.format(n=name)) if number % 4 == 3 else read(SHUFFLED[number % 21])
+        )
+    assert (watched.verdicts == []) is news
+
+
+def test_a_call_that_does_not_run_brings_nothing() -> None:
+    watched = Watched(only="stale")
+    told(watched, *map(read, "abcdef" * 2))
+    turned_away = (refused("policy", "read", f"{number}", kind="denied", error="denied") for number in range(20))
+    assert told(watched, *(did for pair in zip(map(read, SHUFFLED), turned_away, strict=False) for did in pair))
 
 
 def test_one_round_over_and_over_is_judged_elsewhere() -> None:

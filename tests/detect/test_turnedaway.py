@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from watched import Did, Watched, bad, failed, refused, steps_by
 
+from watchkeeper.thresholds import Steps, Thresholds
+
 AWAY = steps_by("turned_away")
 NUDGE, STOP = AWAY
 
@@ -33,6 +35,27 @@ def test_whichever_they_are(away: object) -> None:
     watched = Watched(only="turned_away")
     assert told(watched, *(away(number) for number in range(STOP + 2))) == AWAY  # type: ignore[operator]
     assert watched.verdicts[-1].reason == "loop"
+
+
+def test_it_names_the_last_turns_and_what_they_were_told() -> None:
+    watched = Watched(Thresholds(turned_away=Steps(None, None, 10)), only="turned_away")
+    told(watched, Did(), *(refused("interval", f"tool_{n}", "", "Not so soon again. " * 30) for n in range(10)))
+    (found,) = watched.findings
+    assert found.calls == tuple(f"c{call}" for call in range(4, 12))
+    assert (found.count, found.onset, found.known) == (10, 6, ("Not so soon again. " * 30)[:400])
+
+
+def test_one_of_them_is_none_to_speak_of() -> None:
+    watched = Watched(only="turned_away", mode="observe")
+    told(watched, *map(unknown, range(4)))
+    assert [finding.count for finding in watched.findings] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("before", range(1, NUDGE))
+def test_a_turn_in_which_something_runs_ends_it(before: int) -> None:
+    watched = Watched(only="turned_away")
+    turns = [*map(unknown, range(before)), Did(), *map(unknown, range(10, 9 + NUDGE))]
+    assert told(watched, *turns) == {}
 
 
 def test_all_kinds_count_together() -> None:

@@ -127,6 +127,28 @@ def test_depth() -> None:
     assert facts.child(depth=2) == []
     assert facts.child(depth=3) == ["nudge"]
     assert Facts(volume_depth=0).tell(ChildStarted, child="r2", agent="a") == ["nudge"]
+    assert Facts(volume_depth=1).tell(ChildStarted, child="r2", agent="a") == []
+
+
+def test_what_an_earlier_run_has_used_up_counts() -> None:
+    """It goes on with its work."""
+    earlier = {"calls": 90, "tokens": 900, "money": 1.5}
+    facts = Facts(volume_calls=100, volume_tokens=1000, volume_spend=2.0)
+    assert facts.tell(RunStarted, agent="a", task="t", earlier=earlier) == []
+    assert facts.calls(11) == {11: ["nudge"]}
+    assert facts.settle(tokens=100, money=0.5) == []
+    assert facts.settle(tokens=1) == ["nudge"]
+    assert facts.settle(money=0.01) == ["nudge"]
+
+
+def test_what_is_not_said_is_none_of_it() -> None:
+    for earlier in ({"turns": 3}, {}):
+        facts = Facts(volume_calls=3, volume_tokens=3, volume_spend=3.0)
+        facts.tell(RunStarted, agent="a", task="t", earlier=earlier)
+        assert facts.calls(3) == {}
+        for _ in range(5):
+            assert facts.settle(requests=1) == []
+        assert facts.settle(tokens=3, money=3.0) == []
 
 
 # -- rate -------------------------------------------------------------------------------------------------------------
@@ -149,6 +171,25 @@ def test_a_rate_that_lasts_a_minute() -> None:
 def test_the_first_minute_is_no_rate() -> None:
     facts = Facts(volume_rate=60)
     assert at_pace(facts, 59, 0.1) == []
+
+
+def test_not_even_where_no_call_is_to_be_made() -> None:
+    assert Facts(volume_rate=0).calls(9) == {}
+
+
+def test_with_its_end_there_is_a_rate() -> None:
+    facts = Facts(volume_rate=60)
+    facts.t = 60.0
+    assert facts.calls(61) == {61: ["nudge"]}
+
+
+def test_what_is_a_minute_old_is_no_part_of_it() -> None:
+    for apart, said in ((50, {21: ["nudge"]}), (60, {})):
+        facts = Facts(volume_rate=60)
+        facts.t = 100.0
+        assert facts.calls(40) == {}
+        facts.t += apart
+        assert facts.calls(40) == said
 
 
 def test_records_without_times_have_no_rate() -> None:
@@ -218,5 +259,6 @@ def test_the_other_lines_are_off(name: str) -> None:
 def test_lines_of_nothing() -> None:
     facts = Facts(volume_calls=0, volume_tokens=0)
     assert facts.call() == ["nudge"]
+    assert facts.findings[0].count == 101
     assert facts.settle(tokens=0) == []
     assert facts.settle(tokens=5) == ["nudge"]

@@ -68,7 +68,7 @@ class Watched:
     """A judge and a clock. Each method answers with what the judge said to it: (action, detector), in order.
 
     ``only``: the detectors (names between spaces) that a test is about. The others take no steps, and nothing of what
-    they find is told: they have tests of their own.
+    they find is told: they have tests of their own. ``fails``: a detector does, which else is a defect.
     """
 
     def __init__(
@@ -79,7 +79,9 @@ class Watched:
         extra: Iterable[Factory] = (),
         polls: tuple[str, ...] = (),
         only: str = "",
+        fails: bool = False,
     ) -> None:
+        self.fails = fails
         self.only = frozenset(only.split())
         self.judge = Judge(only_of(self.only, thresholds) if only else thresholds, mode=mode, extra=extra)
         self.n = 0
@@ -139,6 +141,7 @@ class Watched:
     def _heard(self, judged: Judged | None) -> list[tuple[str, str]]:
         if judged is None:
             return []
+        assert self.fails or not judged.failed
         self.failed += judged.failed
         found = [one for one in judged.found if not self.only or one[0].detector in self.only]
         self.findings += [finding for finding, _ in found]

@@ -25,7 +25,7 @@ SIZES: dict[str, tuple[int | None, int | None]] = {
     "hostile": (110_000, 1_000_000),
     "streams": (500, 20_000),
     "leaks": (5000, 50_000),
-    "mutation": (1, 0),
+    "mutation": (40, 0),
     "planted": (0, 0),
     "environment": (1, 2),
     "coverage": (None, 1),
@@ -33,7 +33,7 @@ SIZES: dict[str, tuple[int | None, int | None]] = {
 """How much of each part there is for a push and by night; None: it is not run.
 
 - ``chaos``: runs on each back end; ``hostile``: inputs; ``streams``: replies on each back end; ``leaks``: runs on each;
-- ``mutation``: mutants of each detector, and five times as many of each other core; 0 for all;
+- ``mutation``: mutants of each core, the detectors being one; 0 for all;
 - ``environment``: 1 for the tests of what reads and writes text, 2 for the whole suite; the others have one size.
 """
 

@@ -1,34 +1,50 @@
 """How good the tests of the pure cores are: small faults put into them, one at a time, and how many the tests catch.
 
 A mutant is one change of one node of the source: another comparison, a sign, a number one higher, a condition turned
-round, a statement left out. Which of them are tried is drawn by seed, the same number of each core. Some mutants change
-nothing that can be seen; they count as survivors all the same.
+round, a statement left out. Which of them are tried is drawn by seed, the same number of each core, each mutant of it
+as likely as any other. Some mutants change nothing that can be seen; they count as survivors all the same.
 """
 
 from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from .surgery import Verdict, operate, unchanged
 
-DETECTORS = (
-    *("churn", "compaction", "complaint", "cycle", "equal", "failing", "fruitless", "handover", "interleaved"),
-    *("monologue", "poll", "recurring", "silence", "similar", "stale", "turnedaway", "volume"),
-)
-"""Those that have a file of tests of their own; what the tests of scenarios would catch beside it is not counted."""
+DETECTORS = {
+    **{
+        name: name
+        for name in (
+            *("chant", "churn", "compaction", "complaint", "cycle", "equal", "failing", "fruitless", "handover"),
+            *("interleaved", "monologue", "poll", "recurring", "silence", "similar", "stale", "turnedaway", "volume"),
+        )
+    },
+    **{"badarguments": "failing", "breaker": "poll", "equal_any": "equal"},
+}
+"""Every module with a detector, and where its tests are; what the tests of scenarios would catch beside it is not
+counted."""
 
 CORES: dict[str, tuple[str, ...]] = {
     "watchkeeper.planner": ("tests/test_planner.py",),
     "watchkeeper.ledger": ("tests/test_ledger.py",),
     "watchkeeper.budget": ("tests/test_budget.py",),
     "watchkeeper.ladder": ("tests/test_ladder.py",),
-    **{f"watchkeeper.detect.{name}": (f"tests/detect/test_{name}.py",) for name in DETECTORS},
+    **{f"watchkeeper.detect.{name}": (f"tests/detect/test_{tests}.py",) for name, tests in DETECTORS.items()},
 }
 """The cores, and the tests that are to catch what is wrong with each."""
+
+BENEATH = (
+    *(f"watchkeeper.{name}" for name in ("errors", "messages", "thresholds", "tools", "fingerprint")),
+    *(f"watchkeeper.detect.{name}" for name in ("alike", "arguments", "detector", "round", "saying", "volatile")),
+)
+"""What the cores rest on, and what is slow to load: it is loaded once."""
+
+SECONDS = 10
+"""Of processor time, after which a test goes round for ever: those of each core take 3 at most."""
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -77,14 +93,14 @@ def _mutant(module: str, number: int) -> Mutant:
     tree = unchanged(module)
     node, change = next(islice(_changes(tree), number, None))
     before, line = ast.unparse(node), getattr(node, "lineno", 0)
-    change()
+    changed = change()
     ast.fix_missing_locations(tree)
-    after = "left out" if isinstance(node, ast.stmt) and not isinstance(node, ast.AugAssign) else ast.unparse(node)
-    return Mutant(module, line, f"{before[:60]!r} is {after[:60]!r}", tree)
+    after = "left out" if changed is None else repr(ast.unparse(changed)[:60])
+    return Mutant(module, line, f"{before[:60]!r} is {after}", tree)
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[], None]]]:
-    """The nodes that can be changed, each with what changes it."""
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[], ast.AST | None]]]:
+    """The nodes that can be changed, each with what changes it and returns what stands there then."""
     for node in _walk(tree):
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
             yield node, _setting(node, "ops", [_COMPARISONS[type(node.ops[0])]()])
@@ -136,8 +152,14 @@ def _parts(node: ast.AST) -> Iterable[ast.AST]:
     return ast.iter_child_nodes(node)
 
 
-def _setting(node: ast.AST, field: str, value: object) -> Callable[[], None]:
-    return lambda: setattr(node, field, value)
+def _setting(node: ast.AST, field: str, value: object) -> Callable[[], ast.AST]:
+    """Of a statement only what is put into it is shown."""
+
+    def change() -> ast.AST:
+        setattr(node, field, value)
+        return value if isinstance(value, ast.AST) and field in ("test", "value") else node
+
+    return change
 
 
 def _leave_out(tree: ast.Module, node: ast.stmt) -> Callable[[], None]:
@@ -151,13 +173,19 @@ def _leave_out(tree: ast.Module, node: ast.stmt) -> Callable[[], None]:
     return change
 
 
-def drawn(module: str, number: int | None, seed: int) -> list[Mutant]:
-    """So many of its mutants, or all of them, in the order of the source."""
-    there = range(count(module))
-    if number is None or number >= len(there):
-        return mutants(module, there)
-    return mutants(module, sorted(random.Random(f"{seed} {module}").sample(there, number)))
+def drawn(modules: Sequence[str], number: int, seed: int) -> list[Mutant]:
+    """So many of the mutants of these modules, each as likely as any other, in the order of the source; 0 for all."""
+    there = [(module, each) for module in modules for each in range(count(module))]
+    if 0 < number < len(there):
+        draws = random.Random(f"{seed} {' '.join(modules)}")
+        there = [there[place] for place in sorted(draws.sample(range(len(there)), number))]
+    return [_mutant(module, each) for module, each in there]
 
 
 def tried(mutant: Mutant) -> Verdict:
-    return operate(mutant.module, mutant.tree, CORES[mutant.module])
+    return operate(mutant.module, mutant.tree, CORES[mutant.module], seconds=SECONDS, pure=True)
+
+
+def control(module: str) -> Verdict:
+    """What the tests say of the module as it is: were it not ``survived``, they would tell nothing of its mutants."""
+    return operate(module, unchanged(module), CORES[module], seconds=SECONDS, pure=True)

@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from .figures import Figure
-from .mutation import CORES, Mutant, drawn
+from .mutation import BENEATH, CORES, Mutant, control, drawn, tried
 from .planted import Caught, Fault
 
 ROOT = Path(__file__).parents[2]
@@ -172,35 +172,29 @@ def leaks(size: int, asked: argparse.Namespace) -> list[Figure]:
 GROUPS = ("planner", "ledger", "budget", "ladder", "detect")
 
 
-def _surgeons() -> ProcessPoolExecutor:
+def _surgeons(*modules: str) -> ProcessPoolExecutor:
     from .surgery import load
 
-    return ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), initializer=load)
+    return ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), initializer=load, initargs=modules)
 
 
-def _control(module: str) -> bool:
-    """The tests pass with the module as it is: what fails with a mutant fails because of it."""
-    from . import surgery
-
-    return surgery.operate(module, surgery.unchanged(module), CORES[module]) == "survived"
+def _sound(module: str) -> bool:
+    return control(module) == "survived"
 
 
 def _caught(mutant: Mutant) -> bool:
-    from .mutation import tried
-
     return tried(mutant) != "survived"
 
 
 def mutation(size: int, asked: argparse.Namespace) -> list[Figure]:
     seed = asked.seeds.start if asked.seeds else 1
     figures = []
-    with _surgeons() as pool:
-        wrong = [module for module, right in zip(CORES, pool.map(_control, CORES), strict=True) if not right]
+    with _surgeons(*BENEATH) as pool:
+        wrong = [module for module, right in zip(CORES, pool.map(_sound, CORES), strict=True) if not right]
         assert not wrong, f"tests fail without a mutant: {', '.join(wrong)}"
         for group in GROUPS:
             modules = [module for module in CORES if module.split(".")[1] == group]
-            number = None if not size else size if group == "detect" else size * 5
-            mutants = [mutant for module in modules for mutant in drawn(module, number, seed)]
+            mutants = drawn(modules, size, seed)
             verdicts = list(zip(pool.map(_caught, mutants), mutants, strict=True))
             caught = sum(right for right, _ in verdicts)
             what = f"mutants of {group}" + (

@@ -33,6 +33,25 @@ def test_a_fault_that_is_put_in_is_caught_and_the_source_as_it_is_passes() -> No
     assert test.startswith("tests/test_budget.py::")
 
 
+PURE = """
+import ast, sys
+from reliability.mutation import BENEATH, CORES, control, mutants, tried
+from reliability.surgery import load, operate
+load(*BENEATH)
+core = "watchkeeper.ledger"
+endless = operate(core, ast.parse("while True: pass"), CORES[core], seconds=1, pure=True)
+print([core for core in CORES if core in sys.modules], control(core), tried(mutants(core, [1])[0]), endless)
+"""
+
+
+def test_a_mutant_of_a_core_is_caught_and_one_that_never_ends_is_ended() -> None:
+    """No core is loaded beforehand."""
+    done = subprocess.run(
+        [sys.executable, "-c", PURE], cwd=ROOT / "tests", capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.split() == ["[]", "survived", "caught", "hung"]
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
 def test_each_fault_has_its_place_in_the_source_and_its_tests(fault: object) -> None:
     assert fault.line > 0  # type: ignore[attr-defined]
@@ -57,10 +76,12 @@ def test_each_mutant_differs_from_the_source_and_from_the_others() -> None:
 
 
 def test_equal_seeds_draw_equal_mutants() -> None:
-    first = [str(mutant) for mutant in drawn("watchkeeper.budget", 5, 1)]
-    assert len(first) == 5
-    assert first == [str(mutant) for mutant in drawn("watchkeeper.budget", 5, 1)]
-    assert first != [str(mutant) for mutant in drawn("watchkeeper.budget", 5, 2)]
+    cores = ("watchkeeper.budget", "watchkeeper.ledger")
+    first = [str(mutant) for mutant in drawn(cores, 20, 1)]
+    assert len(set(first)) == 20
+    assert first == [str(mutant) for mutant in drawn(cores, 20, 1)]
+    assert first != [str(mutant) for mutant in drawn(cores, 20, 2)]
+    assert len(drawn(cores, 0, 1)) == sum(map(count, cores)) == len(drawn(cores, 10**6, 1))
 
 
 def test_a_figure_without_a_number_is_not_published() -> None:
