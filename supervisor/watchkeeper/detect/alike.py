@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .volatile import ARGUMENTS, is_random
+from .volatile import is_random, without_times
 
 SENTENCE = 4
 """Words in common from which on an id that means nothing makes no difference."""
@@ -39,8 +39,10 @@ _MUCH = re.compile(
 _FOR_NOW = re.compile(r"[\w.]+: /tmp/\S+$")
 """A place for the time being, beside what is asked."""
 _NAMES = re.compile(r"[\d/@._]")
-_QUOTES = re.compile(r"[\"'`;]")
-_AROUND = re.compile(r"\s*([^\w\s])\s*")
+_QUOTES = str.maketrans("", "", "\"'`;")
+_AROUND = re.compile(r"(?<=[^\w\s])\s+|\s+(?=[^\w\s])")
+"""Blanks beside a sign."""
+_DIGIT = re.compile(r"\d")
 _SIGNS = re.compile(r"[\s_-]+")
 
 
@@ -64,7 +66,7 @@ def alike(one: list[str], other: list[str], telling: bool) -> bool:
     ours, others = left - right, right - left
     if any(map(_is_order, mine)) and any(map(_is_meant, ours)) and any(map(_is_meant, others)):
         return False
-    if any(map(_is_thing, ours)) and any(map(_is_thing, others)):
+    if not things_of(mine) <= right and not things_of(theirs) <= left:
         return all(map(is_random, ours | others)) and len(words_of(one) & words_of(other)) >= SENTENCE
     free = telling and all(map(_is_free, mine)) and all(map(_is_free, theirs))
     if free or (any(map(is_name, ours)) and any(map(is_name, others))):
@@ -83,10 +85,14 @@ def _has_letter(word: str) -> bool:
     return any(map(str.isalpha, word))
 
 
-@lru_cache(maxsize=64)
 def _is_order(part: str) -> bool:
     """Whether a part is a command line or code: with another word in it it is another one."""
-    return _ORDER.search(part.partition(": ")[0]) is not None
+    return _names_order(part.partition(": ")[0])
+
+
+@lru_cache(maxsize=128)
+def _names_order(name: str) -> bool:
+    return _ORDER.search(name) is not None
 
 
 def _is_amount(part: str) -> bool:
@@ -99,7 +105,7 @@ def _is_free(part: str) -> bool:
     name, _, value = part.partition(": ")
     if value.isdecimal():
         return True
-    return " " in value and _ORDER.search(name) is None and _CODE.search(value) is None
+    return " " in value and not _names_order(name) and _CODE.search(value) is None
 
 
 def asked(parts: list[str]) -> list[str]:
@@ -109,7 +115,7 @@ def asked(parts: list[str]) -> list[str]:
     return kept or [part for part in parts if not _MUCH.match(part)]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _undisplayed(part: str) -> str:
     """A part without what only changes how much is shown of the outcome."""
     return _DISPLAY.sub("", part) if _is_order(part) else part
@@ -125,27 +131,32 @@ def _masked_id(found: re.Match[str]) -> str:
     return "#" if is_random(found[0]) else found[0]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _asks(part: str) -> str | None:
     """What one part asks; None if it is beside the point."""
     if _MUCH.match(part) or _FOR_NOW.match(part):
         return None
     part = _undisplayed(part)
-    bare = ARGUMENTS.forms.sub("#", part) if any(map(str.isdecimal, part)) else _SIGNS.sub(" ", part.lower())
-    return _AROUND.sub(r"\1", _QUOTES.sub("", bare)).strip()
+    bare = without_times(part) if _DIGIT.search(part) is not None else _SIGNS.sub(" ", part.lower())
+    return _AROUND.sub("", bare.translate(_QUOTES)).strip()
 
 
-def _is_thing(word: str) -> bool:
-    """Whether a word names one thing and is no mere number."""
-    return is_name(word) and _has_letter(word)
-
-
-def words_of(parts: list[str]) -> set[str]:
+def words_of(parts: list[str]) -> frozenset[str]:
     """The words of values that say something, each without its ending."""
-    return set[str]().union(*map(_words, parts))
+    return frozenset().union(*map(_words, parts))
 
 
-@lru_cache(maxsize=64)
+def things_of(parts: list[str]) -> frozenset[str]:
+    """Those of these words that name one thing and are no mere numbers."""
+    return frozenset().union(*map(_things, parts))
+
+
+@lru_cache(maxsize=128)
+def _things(part: str) -> frozenset[str]:
+    return frozenset([word for word in _words(part) if is_name(word) and _has_letter(word)])
+
+
+@lru_cache(maxsize=128)
 def _words(part: str) -> frozenset[str]:
     found = (word.strip("./:@-") for word in _WORD.findall(part.partition(": ")[2] or part))
     return frozenset(

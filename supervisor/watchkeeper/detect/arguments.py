@@ -40,8 +40,8 @@ def spelling(tool: str, arguments: str) -> str:
 
 
 def parts_of(arguments: str) -> list[str]:
-    """The arguments as ``name:value`` parts. What is no JSON is one part. Never raises."""
-    return list(_parts_of_few(arguments) if len(arguments) <= FEW else _parts_of(arguments))
+    """The arguments as ``name:value`` parts, not to be changed. What is no JSON is one part. Never raises."""
+    return _parts_of_few(arguments) if len(arguments) <= FEW else _parts_of(arguments)
 
 
 def _parts_of(arguments: str) -> list[str]:

@@ -1,0 +1,33 @@
+"""What a call asks, in the forms in which it is compared with other calls of its tool."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+
+from .alike import alike, asked, bare
+from .arguments import parts_of
+
+
+class Question:
+    """What arguments ask. Each form of it is made once, when it is first compared."""
+
+    def __init__(self, arguments: str) -> None:
+        self._parts = parts_of(arguments)
+
+    @cached_property
+    def asked(self) -> list[str]:
+        """Without what says how much is wanted, or when it is asked."""
+        return asked(self._parts)
+
+    @cached_property
+    def bare(self) -> list[str]:
+        """Without remarks beside it and ids that mean nothing, too."""
+        return bare(self._parts)
+
+    def is_like(self, other: Question, telling: bool) -> bool:
+        """Whether both ask the same in other words; ``telling`` as of :func:`alike`."""
+        return alike(self._parts, other._parts, telling)
+
+
+question = lru_cache(maxsize=64)(Question)
+"""The question of some arguments: the last calls are compared with each new one."""
