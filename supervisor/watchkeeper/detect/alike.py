@@ -13,12 +13,14 @@ SHARE = 0.5
 """Share of words that two calls have in common, of the one that has fewer, from which on they are alike."""
 
 _WORD = re.compile(r"[\w./:@-]+")
-_STOP = (
-    " the a an of for in on at to and or with by from is are was be how what which where when who does do can please"
-    " find search look show get me about any all some this that it its as into if there again now you your my i us we"
-    " would could let like thanks once more "
+_STOP = frozenset(
+    (
+        "the a an of for in on at to and or with by from is are was be how what which where when who does do can please"
+        " find search look show get me about any all some this that it its as into if there again now you your my i us"
+        " we would could let like thanks once more"
+    ).split()
 )
-"""Words that say little, each between spaces."""
+"""Words that say little."""
 _ORDER = re.compile(
     r"(?:^|[._])(?:cmd|command|code|script|sql|keys|keystrokes|input|payload|expression|formula)\w*$", re.IGNORECASE
 )
@@ -40,10 +42,9 @@ _FOR_NOW = re.compile(r"[\w.]+: /tmp/\S+$")
 """A place for the time being, beside what is asked."""
 _NAMES = re.compile(r"[\d/@._]")
 _QUOTES = str.maketrans("", "", "\"'`;")
-_AROUND = re.compile(r"(?<=[^\w\s])\s+|\s+(?=[^\w\s])")
+_AROUND = re.compile(r"\s(?:\s*(?=[^\w\s])|(?<=[^\w\s]\s)\s*)")
 """Blanks beside a sign."""
 _DIGIT = re.compile(r"\d")
-_SIGNS = re.compile(r"[\s_-]+")
 
 
 def alike(one: list[str], other: list[str], telling: bool) -> bool:
@@ -137,7 +138,10 @@ def _asks(part: str) -> str | None:
     if _MUCH.match(part) or _FOR_NOW.match(part):
         return None
     part = _undisplayed(part)
-    bare = without_times(part) if _DIGIT.search(part) is not None else _SIGNS.sub(" ", part.lower())
+    if _DIGIT.search(part) is not None:
+        bare = without_times(part)
+    else:
+        bare = " ".join(part.lower().replace("_", " ").replace("-", " ").split())
     return _AROUND.sub("", bare.translate(_QUOTES)).strip()
 
 
@@ -153,15 +157,26 @@ def things_of(parts: list[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def _things(part: str) -> frozenset[str]:
-    return frozenset([word for word in _words(part) if is_name(word) and _has_letter(word)])
+    return frozenset(filter(_is_thing, _words(part)))
+
+
+@lru_cache(maxsize=512)
+def _is_thing(word: str) -> bool:
+    return is_name(word) and _has_letter(word)
 
 
 @lru_cache(maxsize=128)
 def _words(part: str) -> frozenset[str]:
-    found = (word.strip("./:@-") for word in _WORD.findall(part.partition(": ")[2] or part))
-    return frozenset(
-        [word if is_name(word) else stem(word.lower()) for word in found if f" {word.lower()} " not in _STOP and word]
-    )
+    return frozenset(filter(None, map(_word, _WORD.findall(part.partition(": ")[2] or part))))
+
+
+@lru_cache(maxsize=512)
+def _word(found: str) -> str:
+    """A word as it is compared; empty if it says little."""
+    word = found.strip("./:@-")
+    if word.lower() in _STOP:
+        return ""
+    return word if is_name(word) else stem(word.lower())
 
 
 def stem(word: str) -> str:

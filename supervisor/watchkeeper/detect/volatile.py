@@ -176,7 +176,7 @@ def without_times(value: str) -> str:
     return value if _MAY_HOLD_TIMES.search(value) is None else ARGUMENTS.forms.sub("#", value)
 
 
-_MAY_HOLD_TIMES = re.compile(r"\d\d\d\d|\d:\d|/tmp/", re.IGNORECASE)
+_MAY_HOLD_TIMES = re.compile(r"\d{4}[-/.]?\d\d[-/.]?\d\d|\d:\d|/tmp/", re.IGNORECASE)
 """What each of those forms has a piece of: it is far sooner looked for."""
 
 
@@ -505,6 +505,7 @@ def _are_hex(one: str, other: str) -> bool:
     return not (one.isdecimal() and other.isdecimal()) and not (one.isalpha() and other.isalpha())
 
 
+@functools.lru_cache(maxsize=512)
 def is_random(run: str) -> bool:
     """Whether letters and digits name something and mean nothing: mixed all over, or with hardly any vowels."""
     if len(run) >= 4 and len(_KINDS.findall(run)) > 2:
