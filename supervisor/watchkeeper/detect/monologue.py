@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from ..messages import Event, Finding, ModelReplied
@@ -37,8 +38,14 @@ _NUMBERS = re.compile(r"\d+")
 
 def words_of(text: str) -> frozenset[int]:
     """The words of a text, as hashes: numbers are all alike."""
-    words = _WORDS.findall(_NUMBERS.sub("0", text[:LOOKED_AT].casefold()))
-    return frozenset(hash(stem(word)) for word in words if f" {word} " not in PHRASES)
+    return frozenset(filter(None, map(_word, _WORDS.findall(text[:LOOKED_AT].casefold()))))
+
+
+@lru_cache(maxsize=2048)
+def _word(found: str) -> int | None:
+    """The hash of a word; None if it is one of announcements."""
+    word = _NUMBERS.sub("0", found)
+    return None if f" {word} " in PHRASES else hash(stem(word))
 
 
 def alike(one: frozenset[int], other: frozenset[int]) -> bool:
