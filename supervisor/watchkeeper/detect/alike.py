@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from .volatile import is_random, without_times
@@ -34,14 +35,16 @@ _IDS = re.compile(r"[A-Za-z0-9]{8,}")
 _NOTE = re.compile(r"(?:\w+\.)*(?:notes?|comments?|description|remarks?): (?:\S+ ){2}", re.IGNORECASE)
 _MUCH = re.compile(
     r"(?:\w+\.)*(?:limit|max_?(?:results|lines|tokens|bytes|items|rows)|page_?size|per_?page|num_?results|top_?[kn]|timeout)"
-    r"(?:_?(?:ms|s|sec|seconds))?: |(?:\w+\.)*(?:out|output|save|dest|log|report|work|tmp|temp)\w*: /tmp/\S+$",
+    r"(?:_?(?:ms|s|sec|seconds))?",
     re.IGNORECASE,
 )
-"""How much is wanted, how long it is waited for, and where the outcome is put for the time being."""
+"""How much is wanted, and how long it is waited for."""
+_WHERE_TO = re.compile(r"(?:\w+\.)*(?:out|output|save|dest|log|report|work|tmp|temp)\w*: /tmp/\S+$", re.IGNORECASE)
+"""Where the outcome is put for the time being."""
 _FOR_NOW = re.compile(r"[\w.]+: /tmp/\S+$")
 """A place for the time being, beside what is asked."""
 _NAMES = re.compile(r"[\d/@._]")
-_QUOTES = str.maketrans("", "", "\"'`;")
+_QUOTES = "\"'`;"
 _AROUND = re.compile(r"\s(?:\s*(?=[^\w\s])|(?<=[^\w\s]\s)\s*)")
 """Blanks beside a sign."""
 _DIGIT = re.compile(r"\d")
@@ -56,8 +59,8 @@ def alike(one: list[str], other: list[str], telling: bool) -> bool:
     of many things to try, whatever it brings.
     """
     mine, theirs = (
-        [_undisplayed(part) for part in one if part not in other],
-        [_undisplayed(part) for part in other if part not in one],
+        [undisplayed(part) for part in one if part not in other],
+        [undisplayed(part) for part in other if part not in one],
     )
     left, right = words_of(mine), words_of(theirs)
     if not left or not right:
@@ -113,11 +116,11 @@ def asked(parts: list[str]) -> list[str]:
     """What a call asks: its parts without those that say how much is wanted or where it is put for the time being,
     without the time of asking, and the words in one case and without signs."""
     kept = [one for one in map(_asks, parts) if one is not None]
-    return kept or [part for part in parts if not _MUCH.match(part)]
+    return kept or [part for part in parts if not _is_much(part) and not _WHERE_TO.match(part)]
 
 
 @lru_cache(maxsize=128)
-def _undisplayed(part: str) -> str:
+def undisplayed(part: str) -> str:
     """A part without what only changes how much is shown of the outcome."""
     return _DISPLAY.sub("", part) if _is_order(part) else part
 
@@ -135,22 +138,35 @@ def _masked_id(found: re.Match[str]) -> str:
 @lru_cache(maxsize=128)
 def _asks(part: str) -> str | None:
     """What one part asks; None if it is beside the point."""
-    if _MUCH.match(part) or _FOR_NOW.match(part):
+    if _is_much(part) or ("/tmp/" in part and _FOR_NOW.match(part)):
         return None
-    part = _undisplayed(part)
+    part = undisplayed(part)
     if _DIGIT.search(part) is not None:
         bare = without_times(part)
     else:
         bare = " ".join(part.lower().replace("_", " ").replace("-", " ").split())
-    return _AROUND.sub("", bare.translate(_QUOTES)).strip()
+    for sign in _QUOTES:
+        bare = bare.replace(sign, "")
+    return _AROUND.sub("", bare).strip()
 
 
-def words_of(parts: list[str]) -> frozenset[str]:
+def _is_much(part: str) -> bool:
+    """Whether a part only says how much is wanted."""
+    name, given, _ = part.partition(": ")
+    return bool(given) and _names_amount(name)
+
+
+@lru_cache(maxsize=128)
+def _names_amount(name: str) -> bool:
+    return _MUCH.fullmatch(name) is not None
+
+
+def words_of(parts: Iterable[str]) -> frozenset[str]:
     """The words of values that say something, each without its ending."""
     return frozenset().union(*map(_words, parts))
 
 
-def things_of(parts: list[str]) -> frozenset[str]:
+def things_of(parts: Iterable[str]) -> frozenset[str]:
     """Those of these words that name one thing and are no mere numbers."""
     return frozenset().union(*map(_things, parts))
 

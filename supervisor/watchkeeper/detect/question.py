@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property, lru_cache
 
-from .alike import alike, asked, bare
+from .alike import alike, asked, bare, things_of, undisplayed, words_of
 from .arguments import parts_of
+from .volatile import is_random
 
 
 class Question:
@@ -24,8 +25,20 @@ class Question:
         """Without remarks beside it and ids that mean nothing, too."""
         return bare(self._parts)
 
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return words_of(map(undisplayed, self._parts))
+
+    @cached_property
+    def _things(self) -> frozenset[str]:
+        return things_of(map(undisplayed, self._parts))
+
     def is_like(self, other: Question, telling: bool) -> bool:
         """Whether both ask the same in other words; ``telling`` as of :func:`alike`."""
+        if not telling and not self._things <= other._words and not other._things <= self._words:
+            # Each is about a thing of its own: what :func:`alike` takes for the same all the same is only ids.
+            if not all(map(is_random, self._words ^ other._words)):
+                return False
         return alike(self._parts, other._parts, telling)
 
 

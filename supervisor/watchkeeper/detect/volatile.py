@@ -27,7 +27,7 @@ _ESCAPES = re.compile(
 )
 _OVERWRITTEN = re.compile(r"(?<![^\n])[^\n]*\r(?!\n)")
 """What a terminal would have written over."""
-_WORDS = re.compile(r"(?:[^\s,;(){}<>\"'`|?&]|(?<=\d),(?=\d))+|[(){}<>|]")
+_WORDS = re.compile(r"(?:[^\s,;(){}<>\"'`|?&]+|(?<=\d),(?=\d))+|[(){}<>|]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?%?")
 """Without marks between thousands."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
