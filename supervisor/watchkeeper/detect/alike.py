@@ -14,13 +14,12 @@ SHARE = 0.5
 """Share of words that two calls have in common, of the one that has fewer, from which on they are alike."""
 
 _WORD = re.compile(r"[\w./:@-]+")
-_STOP = frozenset(
-    (
-        "the a an of for in on at to and or with by from is are was be how what which where when who does do can please"
-        " find search look show get me about any all some this that it its as into if there again now you your my i us"
-        " we would could let like thanks once more"
-    ).split()
+_SAYING_LITTLE = (
+    "the a an of for in on at to and or with by from is are was be how what which where when who does do can please"
+    " find search look show get me about any all some this that it its as into if there again now you your my i us we"
+    " would could let like thanks once more"
 )
+_STOP = frozenset(_SAYING_LITTLE.split())
 """Words that say little."""
 _ORDER = re.compile(
     r"(?:^|[._])(?:cmd|command|code|script|sql|keys|keystrokes|input|payload|expression|formula)\w*$", re.IGNORECASE
@@ -138,7 +137,7 @@ def _masked_id(found: re.Match[str]) -> str:
 @lru_cache(maxsize=128)
 def _asks(part: str) -> str | None:
     """What one part asks; None if it is beside the point."""
-    if _is_much(part) or ("/tmp/" in part and _FOR_NOW.match(part)):
+    if _is_much(part) or _FOR_NOW.match(part):
         return None
     part = undisplayed(part)
     if _DIGIT.search(part) is not None:

@@ -35,10 +35,10 @@ class Question:
 
     def is_like(self, other: Question, telling: bool) -> bool:
         """Whether both ask the same in other words; ``telling`` as of :func:`alike`."""
-        if not telling and not self._things <= other._words and not other._things <= self._words:
-            # Each is about a thing of its own: what :func:`alike` takes for the same all the same is only ids.
-            if not all(map(is_random, self._words ^ other._words)):
-                return False
+        # Each is about a thing of its own: only ids may make no difference.
+        apart = not telling and not self._things <= other._words and not other._things <= self._words
+        if apart and not all(map(is_random, self._words ^ other._words)):
+            return False
         return alike(self._parts, other._parts, telling)
 
 

@@ -109,7 +109,11 @@ class Kinds(NamedTuple):
     endings: tuple[str, ...]
 
 
-RESULTS = Kinds(re.compile("|".join(_FORMS), re.MULTILINE), frozenset(f"{_ASKING} {_ONE_TIME} {_ANSWERS}".split()), (*_IDS, *_STATES))
+RESULTS = Kinds(
+    re.compile("|".join(_FORMS), re.MULTILINE),
+    frozenset(f"{_ASKING} {_ONE_TIME} {_ANSWERS}".split()),
+    (*_IDS, *_STATES),
+)
 """What varies in answers: whatever says when it was given, by whom, and how long it took."""
 ARGUMENTS = Kinds(
     re.compile(
