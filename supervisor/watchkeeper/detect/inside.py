@@ -1,8 +1,7 @@
-"""What lies between the edges of a long result: it is not kept, but hashes of it are."""
+"""What lies between the edges of a long result: it is not kept, but hashes of it and some words are."""
 
 from __future__ import annotations
 
-from array import array
 from typing import NamedTuple
 
 EDGE = 240
@@ -26,7 +25,7 @@ _NUMBERS = b"0123456789abcdefABCDEF"
 
 
 class Inside(NamedTuple):
-    """Hashes of what lies between the edges of one result."""
+    """Hashes of what lies between the edges of one result, and some words of it."""
 
     length: int
     """Characters of the whole result."""
@@ -35,7 +34,7 @@ class Inside(NamedTuple):
     gist: int
     """Of the whole result without digits, also hexadecimal ones; 0 unless the edges are the wider ones."""
     words: bytes
-    """Some long words, each as a hash; empty unless the edges are the narrow ones."""
+    """Some long words; none unless the edges are the narrow ones."""
 
 
 NOTHING = Inside(-1, EDGE, 0, 0, b"")
@@ -67,7 +66,7 @@ def is_inside_same(before: Inside, content: str, after: Inside | None = None) ->
 
 def is_mostly_same(before: Inside, after: Inside) -> bool:
     """Whether two results have most of some long words there in common, as few texts on other things do."""
-    left, right = set(array("q", before.words)), set(array("q", after.words))
+    left, right = set(before.words.split()), set(after.words.split())
     return len(left & right) * 4 >= 3 * max(len(left), len(right))
 
 
@@ -77,8 +76,7 @@ def _words(content: str) -> bytes:
         inner = f"{inner[:SAMPLE]} {inner[-SAMPLE:]}"
     words = inner.encode("utf-8", "replace").translate(_LETTERS).split()
     # Those that stay the same in a text that differs a little.
-    chosen = sorted({word for word in words if len(word) >= LONG})[:WORDS]
-    return array("q", map(hash, chosen)).tobytes()
+    return b" ".join(sorted(set([word for word in words if len(word) >= LONG]))[:WORDS])
 
 
 def _gist(content: str) -> int:

@@ -230,7 +230,7 @@ _ASKED_WITH = re.compile(r"(?<![\w-])([A-Za-z_-][\w-]*)(?:[=#]| (?=#?\d))[^\s&;\
 
 def plain(text: str) -> str:
     """Without terminal escapes, and without what a terminal would have written over."""
-    if "\x1b" in text or "1b[" in text or "1B[" in text or "033[" in text:
+    if "\x1b" in text or ("[" in text and ("1b[" in text or "1B[" in text or "033[" in text)):
         text = _ESCAPES.sub("", text)
     if not text.isascii():
         text = _SPINNERS.sub("", text)
