@@ -54,6 +54,11 @@ def alike(one: frozenset[int], other: frozenset[int]) -> bool:
     return shared >= ALIKE * (len(one) + len(other) - shared)
 
 
+def _length(text: str) -> int:
+    """The characters of a text with single blanks."""
+    return len(" ".join(text.split()))
+
+
 def _first_number(text: str) -> int:
     found = _NUMBERS.search(text)
     return int(found[0][:18]) if found is not None else -1
@@ -142,7 +147,7 @@ class Thoughts:
         if not event.calls or not event.stored:
             return ()
         text = event.text if len(event.text) >= LONG else event.reasoning
-        if len(" ".join(text[:LOOKED_AT].split())) < LONG:
+        if _length(text[: 2 * LONG]) < LONG and _length(text[:LOOKED_AT]) < LONG:
             return ()
         thought, number = words_of(text), _first_number(text)
         if len(thought) < WORDS:
