@@ -227,7 +227,7 @@ class _Asks:
         """Whether it is the very question that was asked before, and the answer tells something. Ids that mean nothing
         are no part of the question only if the answer is the ``same``."""
         mine, its = self._question, question(other.arguments)
-        if mine.asked == its.asked and self._tells:
+        if self._tells and mine.asked == its.asked:
             return True
         return same and self._says_much and mine.bare == its.bare
 
