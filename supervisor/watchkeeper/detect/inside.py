@@ -71,9 +71,10 @@ def is_mostly_same(before: Inside, after: Inside) -> bool:
 
 
 def _words(content: str) -> bytes:
-    inner = content[EDGE : max(len(content) - EDGE, EDGE)]
-    if len(inner) > 2 * SAMPLE:
-        inner = f"{inner[:SAMPLE]} {inner[-SAMPLE:]}"
+    if len(content) > 2 * (EDGE + SAMPLE):
+        inner = f"{content[EDGE : EDGE + SAMPLE]} {content[-EDGE - SAMPLE : -EDGE]}"
+    else:
+        inner = content[EDGE : max(len(content) - EDGE, EDGE)]
     words = inner.encode("utf-8", "replace").translate(_LETTERS).split()
     # Those that stay the same in a text that differs a little.
     return b" ".join(sorted(set([word for word in words if len(word) >= LONG]))[:WORDS])

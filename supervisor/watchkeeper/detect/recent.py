@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from .arguments import parts_of, spelling
 from .drift import Drift
@@ -312,7 +312,9 @@ def _changed(seen: Seen, head: str, tail: str, *, news: bool = True) -> list[Cha
     return changed + [Change((-1 - place, word), a, b) for (place, word), a, b in more]
 
 
+@lru_cache(maxsize=32)
 def _parts(text: str) -> list[str]:
+    """The lines of an edge, or the fields; each is compared with the next one too. Not to be changed."""
     if '":' in text:  # JSON on one line
         text = text.replace(',"', '\n"').replace(', "', '\n"')
     return text.split("\n")
