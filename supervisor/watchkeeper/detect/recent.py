@@ -142,7 +142,9 @@ class Recent:
         fresh = before is NOTHING
         head, tail = _edges(content, arguments, edge)
         about = not fresh and _are_about(len(content), before.length)
-        inside = inside_of(content, edge, before)
+        # Of calls that are put differently each may have the result of the last one.
+        last = next(reversed(self._seen.values()), seen) if fresh else seen
+        inside = inside_of(content, edge, last.inside)
         equal = fresh or (about and is_inside_same(before, content, inside))
         # Whatever differs inside, it may be the same for once; then more is kept to tell whether it says something.
         same = equal or (about and edge == EDGE and is_mostly_same(before, inside))
