@@ -21,7 +21,7 @@ class Steps(msgspec.Struct, frozen=True):
         last = self.stop or self.block or self.nudge
         if last is not None and count > last:
             return (count - last) % ((last + 1) // 2) == 0
-        return count in (self.nudge, self.block, self.stop)
+        return count == self.nudge or count == self.block or count == self.stop
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):

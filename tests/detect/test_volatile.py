@@ -298,3 +298,41 @@ def test_an_id_without_a_telling_name_is_a_change_that_says_nothing(one: str, ot
     """It may be the next of many things of a kind: what recurs is asked about that, what comes in a row is not."""
     (change,) = changes([one], [other]) or ()
     assert change.before == change.after == 0
+
+
+# -- many parts at once ----------------------------------------------------------------------------------------------
+
+LOG = [f"2026-03-01T12:00:{second:02}Z worker[{second}]: took {second} ms" for second in range(10, 50)]
+LATER = [f"2026-04-02T21:17:{99 - second:02}Z worker[{99 - second}]: took {99 - second} ms" for second in range(10, 50)]
+
+
+@pytest.mark.parametrize("count", [2, 3, PARTS, PARTS + 2, 40])
+@pytest.mark.parametrize("cut", [False, True])
+def test_many_parts_that_differ_in_times_are_the_same(count: int, cut: bool) -> None:
+    assert changes(LOG[:count], LATER[:count], cut=cut) == []
+    assert changes(LOG[:count], LATER[:count], cut=cut, backwards=cut) == []
+
+
+@pytest.mark.parametrize("place", [0, 4, 8])
+def test_one_number_among_many_times_is_seen(place: int) -> None:
+    one, other = LOG[:9], LATER[:9]
+    one[place], other[place] = "13 rows", "14 rows"
+    assert changes(one, other) == [Change((place, 0), 13.0, 14.0)]
+
+
+@pytest.mark.parametrize("end", ["done [17]", "see [17]"])
+def test_a_form_that_ends_a_part_does_so_among_others(end: str) -> None:
+    other = end.replace("17", "18")
+    assert changes([end], [other]) == []
+    assert changes([end, *LOG[:5]], [other, *LATER[:5]]) == []
+
+
+@given(st.lists(st.sampled_from((*FORMS, *NUMBERS)), min_size=3, max_size=PARTS))
+def test_many_parts_differ_where_each_of_them_does(pairs: list[tuple[str, ...]]) -> None:
+    alone = [changes([pair[0]], [pair[1]]) for pair in pairs]
+    there = [
+        Change((part, one.place[1]), one.before, one.after) for part, found in enumerate(alone) for one in found or ()
+    ]
+    assert changes([pair[0] for pair in pairs], [pair[1] for pair in pairs]) == (
+        there if len(there) <= CHANGES else None
+    )

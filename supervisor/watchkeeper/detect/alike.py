@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
-from .volatile import ARGUMENTS, is_random
+from .volatile import is_random, without_times
 
 SENTENCE = 4
 """Words in common from which on an id that means nothing makes no difference."""
@@ -13,12 +14,13 @@ SHARE = 0.5
 """Share of words that two calls have in common, of the one that has fewer, from which on they are alike."""
 
 _WORD = re.compile(r"[\w./:@-]+")
-_STOP = (
-    " the a an of for in on at to and or with by from is are was be how what which where when who does do can please"
+_SAYING_LITTLE = (
+    "the a an of for in on at to and or with by from is are was be how what which where when who does do can please"
     " find search look show get me about any all some this that it its as into if there again now you your my i us we"
-    " would could let like thanks once more "
+    " would could let like thanks once more"
 )
-"""Words that say little, each between spaces."""
+_STOP = frozenset(_SAYING_LITTLE.split())
+"""Words that say little."""
 _ORDER = re.compile(
     r"(?:^|[._])(?:cmd|command|code|script|sql|keys|keystrokes|input|payload|expression|formula)\w*$", re.IGNORECASE
 )
@@ -32,16 +34,19 @@ _IDS = re.compile(r"[A-Za-z0-9]{8,}")
 _NOTE = re.compile(r"(?:\w+\.)*(?:notes?|comments?|description|remarks?): (?:\S+ ){2}", re.IGNORECASE)
 _MUCH = re.compile(
     r"(?:\w+\.)*(?:limit|max_?(?:results|lines|tokens|bytes|items|rows)|page_?size|per_?page|num_?results|top_?[kn]|timeout)"
-    r"(?:_?(?:ms|s|sec|seconds))?: |(?:\w+\.)*(?:out|output|save|dest|log|report|work|tmp|temp)\w*: /tmp/\S+$",
+    r"(?:_?(?:ms|s|sec|seconds))?",
     re.IGNORECASE,
 )
-"""How much is wanted, how long it is waited for, and where the outcome is put for the time being."""
+"""How much is wanted, and how long it is waited for."""
+_WHERE_TO = re.compile(r"(?:\w+\.)*(?:out|output|save|dest|log|report|work|tmp|temp)\w*: /tmp/\S+$", re.IGNORECASE)
+"""Where the outcome is put for the time being."""
 _FOR_NOW = re.compile(r"[\w.]+: /tmp/\S+$")
 """A place for the time being, beside what is asked."""
 _NAMES = re.compile(r"[\d/@._]")
-_QUOTES = re.compile(r"[\"'`;]")
-_AROUND = re.compile(r"\s*([^\w\s])\s*")
-_SIGNS = re.compile(r"[\s_-]+")
+_QUOTES = "\"'`;"
+_AROUND = re.compile(r"\s(?:\s*(?=[^\w\s])|(?<=[^\w\s]\s)\s*)")
+"""Blanks beside a sign."""
+_DIGIT = re.compile(r"\d")
 
 
 def alike(one: list[str], other: list[str], telling: bool) -> bool:
@@ -53,8 +58,8 @@ def alike(one: list[str], other: list[str], telling: bool) -> bool:
     of many things to try, whatever it brings.
     """
     mine, theirs = (
-        [_undisplayed(part) for part in one if part not in other],
-        [_undisplayed(part) for part in other if part not in one],
+        [undisplayed(part) for part in one if part not in other],
+        [undisplayed(part) for part in other if part not in one],
     )
     left, right = words_of(mine), words_of(theirs)
     if not left or not right:
@@ -64,7 +69,7 @@ def alike(one: list[str], other: list[str], telling: bool) -> bool:
     ours, others = left - right, right - left
     if any(map(_is_order, mine)) and any(map(_is_meant, ours)) and any(map(_is_meant, others)):
         return False
-    if any(map(_is_thing, ours)) and any(map(_is_thing, others)):
+    if not things_of(mine) <= right and not things_of(theirs) <= left:
         return all(map(is_random, ours | others)) and len(words_of(one) & words_of(other)) >= SENTENCE
     free = telling and all(map(_is_free, mine)) and all(map(_is_free, theirs))
     if free or (any(map(is_name, ours)) and any(map(is_name, others))):
@@ -83,10 +88,14 @@ def _has_letter(word: str) -> bool:
     return any(map(str.isalpha, word))
 
 
-@lru_cache(maxsize=64)
 def _is_order(part: str) -> bool:
     """Whether a part is a command line or code: with another word in it it is another one."""
-    return _ORDER.search(part.partition(": ")[0]) is not None
+    return _names_order(part.partition(": ")[0])
+
+
+@lru_cache(maxsize=128)
+def _names_order(name: str) -> bool:
+    return _ORDER.search(name) is not None
 
 
 def _is_amount(part: str) -> bool:
@@ -99,18 +108,18 @@ def _is_free(part: str) -> bool:
     name, _, value = part.partition(": ")
     if value.isdecimal():
         return True
-    return " " in value and _ORDER.search(name) is None and _CODE.search(value) is None
+    return " " in value and not _names_order(name) and _CODE.search(value) is None
 
 
 def asked(parts: list[str]) -> list[str]:
     """What a call asks: its parts without those that say how much is wanted or where it is put for the time being,
     without the time of asking, and the words in one case and without signs."""
     kept = [one for one in map(_asks, parts) if one is not None]
-    return kept or [part for part in parts if not _MUCH.match(part)]
+    return kept or [part for part in parts if not _is_much(part) and not _WHERE_TO.match(part)]
 
 
-@lru_cache(maxsize=64)
-def _undisplayed(part: str) -> str:
+@lru_cache(maxsize=128)
+def undisplayed(part: str) -> str:
     """A part without what only changes how much is shown of the outcome."""
     return _DISPLAY.sub("", part) if _is_order(part) else part
 
@@ -125,32 +134,64 @@ def _masked_id(found: re.Match[str]) -> str:
     return "#" if is_random(found[0]) else found[0]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _asks(part: str) -> str | None:
     """What one part asks; None if it is beside the point."""
-    if _MUCH.match(part) or _FOR_NOW.match(part):
+    if _is_much(part) or _FOR_NOW.match(part):
         return None
-    part = _undisplayed(part)
-    bare = ARGUMENTS.forms.sub("#", part) if any(map(str.isdecimal, part)) else _SIGNS.sub(" ", part.lower())
-    return _AROUND.sub(r"\1", _QUOTES.sub("", bare)).strip()
+    part = undisplayed(part)
+    if _DIGIT.search(part) is not None:
+        bare = without_times(part)
+    else:
+        bare = " ".join(part.lower().replace("_", " ").replace("-", " ").split())
+    for sign in _QUOTES:
+        bare = bare.replace(sign, "")
+    return _AROUND.sub("", bare).strip()
 
 
+def _is_much(part: str) -> bool:
+    """Whether a part only says how much is wanted."""
+    name, given, _ = part.partition(": ")
+    return bool(given) and _names_amount(name)
+
+
+@lru_cache(maxsize=128)
+def _names_amount(name: str) -> bool:
+    return _MUCH.fullmatch(name) is not None
+
+
+def words_of(parts: Iterable[str]) -> frozenset[str]:
+    """The words of values that say something, each without its ending."""
+    return frozenset().union(*map(_words, parts))
+
+
+def things_of(parts: Iterable[str]) -> frozenset[str]:
+    """Those of these words that name one thing and are no mere numbers."""
+    return frozenset().union(*map(_things, parts))
+
+
+@lru_cache(maxsize=128)
+def _things(part: str) -> frozenset[str]:
+    return frozenset(filter(_is_thing, _words(part)))
+
+
+@lru_cache(maxsize=512)
 def _is_thing(word: str) -> bool:
-    """Whether a word names one thing and is no mere number."""
     return is_name(word) and _has_letter(word)
 
 
-def words_of(parts: list[str]) -> set[str]:
-    """The words of values that say something, each without its ending."""
-    return set[str]().union(*map(_words, parts))
-
-
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _words(part: str) -> frozenset[str]:
-    found = (word.strip("./:@-") for word in _WORD.findall(part.partition(": ")[2] or part))
-    return frozenset(
-        [word if is_name(word) else stem(word.lower()) for word in found if f" {word.lower()} " not in _STOP and word]
-    )
+    return frozenset(filter(None, map(_word, _WORD.findall(part.partition(": ")[2] or part))))
+
+
+@lru_cache(maxsize=512)
+def _word(found: str) -> str:
+    """A word as it is compared; empty if it says little."""
+    word = found.strip("./:@-")
+    if word.lower() in _STOP:
+        return ""
+    return word if is_name(word) else stem(word.lower())
 
 
 def stem(word: str) -> str:

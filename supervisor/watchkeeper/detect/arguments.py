@@ -40,8 +40,8 @@ def spelling(tool: str, arguments: str) -> str:
 
 
 def parts_of(arguments: str) -> list[str]:
-    """The arguments as ``name:value`` parts. What is no JSON is one part. Never raises."""
-    return list(_parts_of_few(arguments) if len(arguments) <= FEW else _parts_of(arguments))
+    """The arguments as ``name:value`` parts, not to be changed. What is no JSON is one part. Never raises."""
+    return _parts_of_few(arguments) if len(arguments) <= FEW else _parts_of(arguments)
 
 
 def _parts_of(arguments: str) -> list[str]:
@@ -77,8 +77,11 @@ def _flatten(name: str, value: Any, depth: int, found: list[str]) -> None:
         return
     if isinstance(value, dict) and depth < DEEPEST:
         for key, inner in value.items():
-            key = str(key)[:NAME]
-            _flatten(f"{name}.{key}" if name else key, inner, depth + 1, found)
+            key = f"{name}.{key[:NAME]}" if name else key[:NAME]
+            if type(inner) is str and inner[:1] not in "{[" and len(found) < MOST:  # by far the most frequent
+                found.append(f"{key}: {spelled(inner[:LONGEST])}")
+            else:
+                _flatten(key, inner, depth + 1, found)
     elif isinstance(value, list) and depth < DEEPEST:
         for inner in value:
             _flatten(name, inner, depth + 1, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from ..fingerprint import digest
 from ..messages import Finding
@@ -14,10 +15,10 @@ from .saying import is_in_vain
 
 _PAYLOAD = re.compile(
     r"(?:\w+\.)*(?:content|contents|text|body|code|data|value|patch|diff|new\w*|replace\w*|replacement|insert\w*"
-    r"|html|css|source|payload|message|edits?|lines?|(?!old|find|search)\w*_(?:text|str(?:ing)?)): "
+    r"|html|css|source|payload|message|edits?|lines?|(?!old|find|search)\w*_(?:text|str(?:ing)?))"
 )
 """What is written; what is left says where."""
-_REPLACED = re.compile(r"(?:\w+\.)*(?:old|find|search)\w*: ")
+_REPLACED = re.compile(r"(?:\w+\.)*(?:old|find|search)\w*")
 _TALK = re.compile(
     r"(?:^|[_.\-/])(?:append|add|insert|create|execute|run|log|record|say|tell|send|post|reply|message|notify|comment|chat|mail|email|respond|ask)(?:$|[_.\-/])"
 )
@@ -48,7 +49,7 @@ class Churn:
         pair = round.first
         block = self._steps.block
         refused = pair.refused and pair.tool == self._tool and block is not None and self._count >= block
-        alone = len(round.pairs) == 1 and pair.ran and pair.signature is None and not _TALK.search(pair.tool.lower())
+        alone = len(round.pairs) == 1 and pair.ran and pair.signature is None and not _talks(pair.tool)
         if not refused and (
             not alone or pair.tool != self._tool or pair.family != self._result or pair.key == self._key
         ):
@@ -84,11 +85,22 @@ class Churn:
         self._count, self._onset, self._calls = self._weight, pair.n, (pair.call_id,)
 
 
+@lru_cache(maxsize=128)
+def _is_written(name: str, failed: bool) -> bool:
+    """Whether a part of this name is what is written, or is to be replaced and was not there."""
+    return bool(_PAYLOAD.fullmatch(name) or (failed and _REPLACED.fullmatch(name)))
+
+
+@lru_cache(maxsize=128)
+def _talks(tool: str) -> bool:
+    return _TALK.search(tool.lower()) is not None
+
+
 def target_of(arguments: str, failed: bool = False) -> str | None:
     """What a call is about, as a digest: its arguments without what is written. None if nothing else is there, or if
     nothing is written. What is to be replaced says where, unless it was not there (``failed``)."""
     parts = parts_of(arguments[:LONGEST])
-    where = [part for part in parts if not _PAYLOAD.match(part) and not (failed and _REPLACED.match(part))]
+    where = [part for part in parts if not _is_written(part.partition(": ")[0], failed)]
     if not where or len(where) == len(parts):
         return None
     return digest("\n".join(where).encode("utf-8", "replace"))

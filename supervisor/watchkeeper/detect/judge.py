@@ -133,24 +133,26 @@ class Judge:
         self._spent = Spent()
         self._of_run: list[RunDetector] = []
         self._folds_of_run: _Folds = {}
-        self._kinds: set[type] = set()
-        """Facts that any detector folds."""
+        self._fresh = True
+        """Whether the detectors have heard nothing yet."""
         self._fold: dict[type, Callable[[Any], Judged | None]] = {
             RunStarted: self._started,
             UserMessage: self._user_spoke,
             ModelReplied: self._replied,
             CallProposed: self._proposed,
             CallEnded: self._ended,
-            Settled: self._spend,
-            ChildEnded: self._spend,
+            Settled: self._spent.settled,
+            ChildEnded: self._spent.child_ended,
         }
+        self._kinds: set[type] = set()
+        """Facts that detectors of an agent context fold."""
         self._begin()
 
     def observe(self, event: Event) -> Judged | None:
         kind = type(event)
         fold = self._fold.get(kind)
         judged = fold(event) if fold is not None else None
-        if kind in self._kinds:
+        if kind in self._kinds or kind in self._folds_of_run:
             judged = self._tell(event, judged)
         return judged
 
@@ -168,6 +170,7 @@ class Judge:
         return self._verdict(action, finding) if action else None
 
     def _desk(self, context: str) -> _Desk:
+        self._fresh = False
         desk = self._desks.get(context)
         if desk is None:
             desk = self._desks[context] = _Desk(self._make(), self._thresholds.window)
@@ -198,25 +201,27 @@ class Judge:
         self._desk("main")
         self._of_run = [make(self._thresholds, self._polls) for make in OF_RUNS]
         self._folds_of_run = _folds_of(self._of_run)
-        self._kinds.update(self._folds_of_run)
+        self._fresh = True
 
     def _started(self, event: RunStarted) -> None:
-        self._polls = frozenset(event.polls)
-        if not (event.continued and self._desks):  # what goes on after a crash or a pause is the same run
+        before, self._polls = self._polls, frozenset(event.polls)
+        # What goes on after a crash or a pause is the same run; at the beginning all is made already.
+        if not (event.continued and self._desks) and not (self._fresh and self._polls == before):
             self._begin()
-
-    def _spend(self, event: Settled | ChildEnded) -> None:
-        self._spent.observe(event)
 
     def _tell(self, event: Event, judged: Judged | None) -> Judged | None:
         """Ask the detectors that follow this kind of fact."""
-        # After a user's word the detectors are made anew, once there is something for them.
-        desk = self._desks.get(event.context) if type(event) is UserMessage else self._desk(event.context)
+        self._fresh = False
+        kind = type(event)
         made = judged or Judged()
         found: list[tuple[str, list[Finding]]] = []
-        for folds in (desk.folds if desk is not None else {}, self._folds_of_run):
-            for detector, fold in folds.get(type(event), ()):
+        if kind in self._kinds:
+            # After a user's word the detectors are made anew, once there is something for them.
+            desk = self._desks.get(event.context) if kind is UserMessage else self._desk(event.context)
+            for detector, fold in desk.folds.get(kind, ()) if desk is not None else ():
                 self._ask(detector.name, found, made, fold, event)
+        for detector, fold in self._folds_of_run.get(kind, ()):
+            self._ask(detector.name, found, made, fold, event)
         if found:
             self._weigh(found, self._desk(event.context), event.context, made)
         return made if made.found or made.failed else judged

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from ..messages import Event, Finding, ModelReplied
@@ -37,14 +38,25 @@ _NUMBERS = re.compile(r"\d+")
 
 def words_of(text: str) -> frozenset[int]:
     """The words of a text, as hashes: numbers are all alike."""
-    words = _WORDS.findall(_NUMBERS.sub("0", text[:LOOKED_AT].casefold()))
-    return frozenset(hash(stem(word)) for word in words if f" {word} " not in PHRASES)
+    return frozenset(filter(None, map(_word, _WORDS.findall(text[:LOOKED_AT].casefold()))))
+
+
+@lru_cache(maxsize=2048)
+def _word(found: str) -> int | None:
+    """The hash of a word; None if it is one of announcements."""
+    word = _NUMBERS.sub("0", found)
+    return None if f" {word} " in PHRASES else hash(stem(word))
 
 
 def alike(one: frozenset[int], other: frozenset[int]) -> bool:
     """Whether two texts say nearly the same. Two without any word do."""
     shared = len(one & other)
     return shared >= ALIKE * (len(one) + len(other) - shared)
+
+
+def _length(text: str) -> int:
+    """The characters of a text with single blanks."""
+    return len(" ".join(text.split()))
 
 
 def _first_number(text: str) -> int:
@@ -135,7 +147,7 @@ class Thoughts:
         if not event.calls or not event.stored:
             return ()
         text = event.text if len(event.text) >= LONG else event.reasoning
-        if len(" ".join(text[:LOOKED_AT].split())) < LONG:
+        if _length(text[: 2 * LONG]) < LONG and _length(text[:LOOKED_AT]) < LONG:
             return ()
         thought, number = words_of(text), _first_number(text)
         if len(thought) < WORDS:

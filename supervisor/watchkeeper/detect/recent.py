@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from functools import cached_property, lru_cache
 
-from .alike import alike, asked, bare
 from .arguments import parts_of, spelling
 from .drift import Drift
 from .inside import EDGE, NOTHING, WIDER, inside_of, is_inside_same, is_mostly_same
+from .question import question
 from .saying import is_acknowledgement, is_fruitless, is_nothing, is_telling
 from .volatile import CHANGES, NEWS, Change, changes, masked, plain, says
 
@@ -142,8 +142,10 @@ class Recent:
         fresh = before is NOTHING
         head, tail = _edges(content, arguments, edge)
         about = not fresh and _are_about(len(content), before.length)
-        equal = fresh or (about and is_inside_same(before, content))
-        inside = inside_of(content, edge)
+        # Of calls that are put differently each may have the result of the last one.
+        last = next(reversed(self._seen.values()), seen) if fresh else seen
+        inside = inside_of(content, edge, last.inside)
+        equal = fresh or (about and is_inside_same(before, content, inside))
         # Whatever differs inside, it may be the same for once; then more is kept to tell whether it says something.
         same = equal or (about and edge == EDGE and is_mostly_same(before, inside))
         if fresh or not same or not _same(seen, head, tail):
@@ -207,8 +209,7 @@ class _Asks:
 
     def __init__(self, seen: Seen, content: str, several: bool) -> None:
         """``several``: its tool had other answers too. One that has but one, whatever it is told, acknowledges."""
-        self._arguments = seen.arguments
-        self._asked = _asked_in(seen.arguments)
+        self._question = question(seen.arguments)
         self._several = several
         self._content = content
 
@@ -227,24 +228,17 @@ class _Asks:
     def is_the_same(self, other: Seen, same: bool) -> bool:
         """Whether it is the very question that was asked before, and the answer tells something. Ids that mean nothing
         are no part of the question only if the answer is the ``same``."""
-        if self._asked == _asked_in(other.arguments) and self._tells:
+        mine, its = self._question, question(other.arguments)
+        if self._tells and mine.asked == its.asked:
             return True
-        return same and self._says_much and bare(parts_of(self._arguments)) == bare(parts_of(other.arguments))
+        return same and self._says_much and mine.bare == its.bare
 
     def is_near(self, other: Seen) -> bool:
         """Whether it asks the same in other words."""
-        its = _asked_in(other.arguments)
+        mine, its = self._question, question(other.arguments)
         if self._acknowledges:
-            return self._several and bool(self._asked) and self._asked == its
-        if self._asked == its:
-            return True
-        return alike(parts_of(other.arguments), parts_of(self._arguments), self._several and self._says_much)
-
-
-@lru_cache(maxsize=64)
-def _asked_in(arguments: str) -> list[str]:
-    """What arguments that are kept ask. Not to be changed."""
-    return asked(parts_of(arguments))
+            return self._several and bool(mine.asked) and mine.asked == its.asked
+        return mine.asked == its.asked or its.is_like(mine, self._several and self._says_much)
 
 
 def _is_same_news(one: Seen, other: Seen) -> bool:
@@ -273,7 +267,7 @@ def _unquoted(value: str) -> str:
     return value.replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
 
 
-_VALUES = re.compile(r'"((?:[^"\\]|\\[^u]){12,300})"(?!:)')
+_VALUES = re.compile(r'"([^"\\]{12,300}|(?=[^"]*\\)(?:[^"\\]|\\[^u]){12,300})"(?!:)')
 
 
 def _are_about(one: int, other: int) -> bool:
@@ -320,7 +314,9 @@ def _changed(seen: Seen, head: str, tail: str, *, news: bool = True) -> list[Cha
     return changed + [Change((-1 - place, word), a, b) for (place, word), a, b in more]
 
 
+@lru_cache(maxsize=32)
 def _parts(text: str) -> list[str]:
+    """The lines of an edge, or the fields; each is compared with the next one too. Not to be changed."""
     if '":' in text:  # JSON on one line
         text = text.replace(',"', '\n"').replace(', "', '\n"')
     return text.split("\n")

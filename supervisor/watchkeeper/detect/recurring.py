@@ -40,7 +40,8 @@ class Recurring:
         if round.wide:
             return ()
         now = ring.rounds
-        streaks, found = self._streaks, list[Finding]()
+        streaks = self._streaks
+        found: list[Finding] = []
         if round.moved:
             streaks.clear()
         for pair in round.pairs:

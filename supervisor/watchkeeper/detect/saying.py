@@ -66,7 +66,12 @@ def is_telling(content: str) -> bool:
     nothing was there, other things may have been looked for."""
     if len(content) <= LONG and _WELL_DONE.search(content.lower()) is not None:
         return False
-    return len(content) >= TELLING and _NEGATIVE.search(content[:2000].lower()) is None
+    return len(content) >= TELLING and not _is_negative(content[:2000])
+
+
+@lru_cache(maxsize=16)
+def _is_negative(content: str) -> bool:
+    return _NEGATIVE.search(content.lower()) is not None
 
 
 def is_fruitless(content: str) -> bool:

@@ -31,9 +31,10 @@ class Total:
         if len(self._at) == KEPT:
             for points in (self._at, self._before):
                 del points[1 : KEPT // 2 : 2]
-        self._at.append(min(max(n, 0), LAST))
+        self._at.append(n if 0 <= n <= LAST else min(max(n, 0), LAST))
         self._before.append(self.now)
-        self.now = min(self.now + max(amount, 0), MOST)
+        if amount > 0:
+            self.now = min(self.now + amount, MOST)
 
     def before(self, n: int) -> int:
         """What it was before fact ``n``."""
@@ -42,7 +43,8 @@ class Total:
 
 
 class Spent:
-    """Totals of one run and its sub-agents. Feed it these facts, and the calls of a round, before they are judged."""
+    """Totals of one run and its sub-agents. Feed it what is settled, what sub-agents have used up at their end, and the
+    calls of a round, before they are judged."""
 
     __slots__ = ("calls", "tokens")
 
@@ -50,12 +52,12 @@ class Spent:
         self.calls = Total()
         self.tokens = Total()
 
-    def observe(self, event: Settled | ChildEnded) -> None:
-        if isinstance(event, Settled):
-            self.tokens.add(event.n, int(event.amounts.get("tokens", 0)))
-        else:
-            self.calls.add(event.n, event.calls)
-            self.tokens.add(event.n, event.tokens)
+    def settled(self, event: Settled) -> None:
+        self.tokens.add(event.n, int(event.amounts.get("tokens", 0)))
+
+    def child_ended(self, event: ChildEnded) -> None:
+        self.calls.add(event.n, event.calls)
+        self.tokens.add(event.n, event.tokens)
 
     def of(self, finding: Finding) -> Finding:
         """The finding with its onset call and what has been spent from then on; without an onset as it is."""

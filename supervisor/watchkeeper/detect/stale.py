@@ -116,7 +116,7 @@ class Stale:
         if len(asked) > 2 * WORDS:
             asked[WORDS:-WORDS] = []
         words = [word for word in asked if not seen.add(crc32(word.encode("utf-8", "replace")))]
-        words = [word for word in words if not _GLOB.search(word)]
+        words = [word for word in words if "*" not in word or not _GLOB.search(word)]
         if not pair.telling:
             return True if words else None  # a new order, acknowledged; or one more of the same
         # A known answer about another thing, "active" of each of many machines, is neither; and what finds nothing is

@@ -16,6 +16,8 @@ PARTS = 16
 """Differing parts that are looked at; numbers beyond are taken to differ in the same way."""
 PART = 320
 """Characters of one part that are looked at."""
+AT_ONCE = 2
+"""Differing parts from which on they are first looked at as one text."""
 CHANGES = 12
 """Changes without a known form or name in one text: with more of them it is another text."""
 
@@ -25,7 +27,7 @@ _ESCAPES = re.compile(
 )
 _OVERWRITTEN = re.compile(r"(?<![^\n])[^\n]*\r(?!\n)")
 """What a terminal would have written over."""
-_WORDS = re.compile(r"(?:[^\s,;(){}<>\"'`|?&]|(?<=\d),(?=\d))+|[(){}<>|]")
+_WORDS = re.compile(r"(?:[^\s,;(){}<>\"'`|?&]+|(?<=\d),(?=\d))+|[(){}<>|]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?%?")
 """Without marks between thousands."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
@@ -107,7 +109,11 @@ class Kinds(NamedTuple):
     endings: tuple[str, ...]
 
 
-RESULTS = Kinds(re.compile("|".join(_FORMS)), frozenset(f"{_ASKING} {_ONE_TIME} {_ANSWERS}".split()), (*_IDS, *_STATES))
+RESULTS = Kinds(
+    re.compile("|".join(_FORMS), re.MULTILINE),
+    frozenset(f"{_ASKING} {_ONE_TIME} {_ANSWERS}".split()),
+    (*_IDS, *_STATES),
+)
 """What varies in answers: whatever says when it was given, by whom, and how long it took."""
 ARGUMENTS = Kinds(
     re.compile(
@@ -165,8 +171,17 @@ def masked(part: str) -> str:
     if "=" not in value and _DIGITS.search(value) is None:
         return part
     if " " in value or "?" in value or _is_clock(name):
-        value = _ASKED_WITH.sub(_masked_pair, ARGUMENTS.forms.sub("#", value))
+        value = _ASKED_WITH.sub(_masked_pair, without_times(value))
     return f"{name}: {value}"
+
+
+def without_times(value: str) -> str:
+    """A value without what varies in questions by its form."""
+    return value if _MAY_HOLD_TIMES.search(value) is None else ARGUMENTS.forms.sub("#", value)
+
+
+_MAY_HOLD_TIMES = re.compile(r"\d{4}[-/.]?\d\d[-/.]?\d\d|\d:\d|/tmp/", re.IGNORECASE)
+"""What each of those forms has a piece of: it is far sooner looked for."""
 
 
 @functools.lru_cache(maxsize=512)
@@ -215,7 +230,7 @@ _ASKED_WITH = re.compile(r"(?<![\w-])([A-Za-z_-][\w-]*)(?:[=#]| (?=#?\d))[^\s&;\
 
 def plain(text: str) -> str:
     """Without terminal escapes, and without what a terminal would have written over."""
-    if "\x1b" in text or "1b[" in text or "1B[" in text or "033[" in text:
+    if "\x1b" in text or ("[" in text and ("1b[" in text or "1B[" in text or "033[" in text)):
         text = _ESCAPES.sub("", text)
     if not text.isascii():
         text = _SPINNERS.sub("", text)
@@ -237,15 +252,20 @@ def changes(
         before, after = before[:shorter], after[:shorter]
     elif len(before) != len(after):
         return None
+    differing = [index for index, one in enumerate(before) if one != after[index]]
+    last = len(before) - 1 if cut else -1
+    if len(differing) > AT_ONCE and _differ_in_times([one for one in differing if one != last], before, after):
+        looked_at, differing = len(differing) - 1, [last] if differing[-1] == last else []
+    else:
+        looked_at = 0
     found: list[Change] = []
-    looked_at = told = 0
-    for index, (one, other) in enumerate(zip(before, after, strict=True)):
-        if one == other:
-            continue
+    told = 0
+    for index in differing:
+        one, other = before[index], after[index]
         looked_at += 1
         if looked_at > PARTS and _DIGITS.sub("#", one) == _DIGITS.sub("#", other):
             continue
-        edge = (-1 if backwards else 1) if cut and index == len(before) - 1 else 0
+        edge = (-1 if backwards else 1) if index == last else 0
         here = _changed_words(index, one[:PART].lower(), other[:PART].lower(), edge, news)
         if here is None:
             told += 1
@@ -256,6 +276,13 @@ def changes(
         if len(found) > CHANGES:
             return None
     return found
+
+
+def _differ_in_times(differing: list[int], before: list[str], after: list[str]) -> bool:
+    """Whether only digits differ in these parts, and all of them within what has a form: looked at as one text."""
+    one = "\n".join([before[index][:PART] for index in differing])
+    other = "\n".join([after[index][:PART] for index in differing])
+    return len(one) == len(other) and _differ_in_forms(one.lower(), other.lower())
 
 
 def _changed_words(index: int, before: str, after: str, edge: int, news: bool) -> list[Change] | None:
@@ -295,8 +322,8 @@ def _words_of(part: str) -> list[str]:
 
 def _differ_in_forms(before: str, after: str) -> bool:
     """Whether only digits differ, and all of them within what has a form: a shortcut for what is most frequent."""
-    bare = before.translate(_ONES)
-    if bare != after.translate(_ONES):
+    bare = _in_ones(before)
+    if bare != _in_ones(after):
         return False
     at = 0
     for start, end in _forms_in(bare):
@@ -318,8 +345,8 @@ def _form(text: str) -> str:
 def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
     if _are_numbers(one, other):  # what is most frequent, and too short for any form
         return _is_said_to_be(one, other, words, position)
-    alike = one.translate(_ONES)
-    if alike == other.translate(_ONES) and _is_form(alike):
+    alike = _in_ones(one)
+    if alike == _in_ones(other) and _is_form(alike):
         return True
     return _is_said_to_be(one, other, words, position) or _without_forms(one) == _without_forms(other)
 
@@ -386,7 +413,12 @@ def _is_form(word: str) -> bool:
     return not _has_digit(RESULTS.forms.sub("#", word))
 
 
-_ONES = dict.fromkeys(map(ord, "0123456789"), "1")
+def _in_ones(text: str) -> str:
+    """With each digit a one."""
+    return text.encode("utf-8", "surrogatepass").translate(_ONES).decode("utf-8", "surrogatepass")
+
+
+_ONES = bytes.maketrans(b"0123456789", b"1" * 10)
 _JOB = re.compile(r"\[\d+\]")
 _WHERE = frozenset(("at", "@", "address"))
 _OFTEN = frozenset(("times", "attempts", "tries", "retries"))
@@ -477,6 +509,7 @@ def _are_hex(one: str, other: str) -> bool:
     return not (one.isdecimal() and other.isdecimal()) and not (one.isalpha() and other.isalpha())
 
 
+@functools.lru_cache(maxsize=512)
 def is_random(run: str) -> bool:
     """Whether letters and digits name something and mean nothing: mixed all over, or with hardly any vowels."""
     if len(run) >= 4 and len(_KINDS.findall(run)) > 2:

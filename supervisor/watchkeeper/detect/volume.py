@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -26,7 +27,7 @@ class Volume:
     """
 
     name = "volume"
-    __slots__ = ("_calls", "_is_given", "_lines", "_slices", "_spend", "_tokens", "_told")
+    __slots__ = ("_calls", "_is_given", "_least", "_lines", "_slices", "_spend", "_tokens", "_told")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str] = frozenset()) -> None:
         lines = {
@@ -38,6 +39,8 @@ class Volume:
             "levels of sub-agents": thresholds.volume_depth,
         }
         self._lines = {name: line for name, line in lines.items() if line is not None}
+        self._least = min(self._lines.values(), default=math.inf)
+        """No line is passed before this is."""
         self._is_given = thresholds.volume_calls is not None
         self._told: dict[str, tuple[int, int]] = {}
         """By line: percent and onset of the last finding."""
@@ -61,7 +64,7 @@ class Volume:
 
     def round(self, round: Round, ring: Ring, context: str) -> Iterable[Finding]:
         self._calls += round.calls
-        if not self._slices and self._calls <= min(self._lines.values(), default=self._calls):
+        if self._calls <= self._least and not self._slices:
             return ()
         found: list[Finding] = []
         self._many_calls(round.first.n, round.first.call_id, found)
@@ -72,6 +75,7 @@ class Volume:
     def _started(self, event: RunStarted) -> tuple[Finding, ...]:
         if event.limits.get("calls") is not None and not self._is_given:
             self._lines.pop("calls", None)
+            self._least = min(self._lines.values(), default=math.inf)
         if event.earlier:  # it goes on with the work of another run: what that has used up counts
             self._calls += int(event.earlier.get("calls", 0))
             self._tokens += event.earlier.get("tokens", 0)
