@@ -91,7 +91,7 @@ def count(folder: Path) -> tuple[int, int, float]:
     for path in (folder / "workers").glob("*.db"):
         with sqlite3.connect(path) as connection:
             facts += connection.execute("SELECT sum(last - first + 1) FROM chunk").fetchone()[0]
-            entries += connection.execute("SELECT count(*) FROM entry").fetchone()[0]
+            entries += connection.execute("SELECT count(*) FROM chunk, json_each(chunk.entries)").fetchone()[0]
             charged += connection.execute("SELECT sum(amount) FROM charge").fetchone()[0]
         connection.close()
     return facts, entries, charged
