@@ -24,7 +24,7 @@ from .problems import Problem
 from .proof import Ended, InFlight, Proof
 from .runs import TREE, Run, Wait
 
-SIDE_BY_SIDE = 64
+SIDE_BY_SIDE = 128
 """Cancels that are sent at once: an engine makes many durable together."""
 LOOK = 0.05
 """Seconds between two looks at whether all have ended."""
@@ -233,7 +233,13 @@ async def _all_ended(desk: Desk, found: dict[str, RunStatus]) -> None:
 
 
 async def _look_at(desk: Desk, found: dict[str, RunStatus], runs: Iterable[str]) -> None:
-    """How they stand now, into ``found``."""
+    """How they stand now, into ``found``. Of many, most are on the first page of all runs."""
+    left = set(runs)
+    if len(left) > SIDE_BY_SIDE:
+        page = await desk.engine.list(Query(limit=10 * PAGE))
+        seen = {status.run: status for status in page.runs if status.run in left}
+        found.update(seen)
+        left -= seen.keys()
     places = anyio.Semaphore(SIDE_BY_SIDE)
 
     async def one(run: str) -> None:
@@ -244,7 +250,7 @@ async def _look_at(desk: Desk, found: dict[str, RunStatus], runs: Iterable[str])
                 return  # it stays as it was last seen
 
     async with anyio.create_task_group() as group:
-        for run in runs:
+        for run in left:
             group.start_soon(one, run)
 
 
