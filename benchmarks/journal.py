@@ -63,7 +63,8 @@ async def work(folder: Path, worker: str, runs: int, records: int, begin: float)
         async with anyio.create_task_group() as tasks:
             for number in range(runs):
                 tasks.start_soon(partial(engine.submit, RunSpec(agent="bench", task="write"), run=f"{worker}-{number}"))
-        leases = aiter(engine.leases(lambda: runs))
+        # No more than its share: what one worker has claimed beyond it the other would wait for.
+        leases = aiter(engine.leases(lambda: runs - len(engine.leases_given)))
         held = [await anext(leases) for _ in range(runs)]
         batches = {lease.run: [record(lease.run, turn) for turn in range(1, records + 1)] for lease in held}
 
