@@ -55,19 +55,35 @@ async def test_who_is_cancelled_while_it_waits_holds_up_nobody_behind_it() -> No
     rush = Rush()
     for number in range(MANY):
         rush.begin(f"r{number}")
-    scope = anyio.CancelScope()
+    for first in (True, False):
+        scope = anyio.CancelScope()
 
-    async def leave() -> None:
-        with scope:
-            await rush.over()
+        async def leave(scope: anyio.CancelScope = scope) -> None:
+            with scope:
+                await rush.over()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(leave)
-        await anyio.wait_all_tasks_blocked()
-        tasks.start_soon(rush.over)
-        await anyio.wait_all_tasks_blocked()
-        scope.cancel()
-        await anyio.wait_all_tasks_blocked()
-        began = anyio.current_time()
-        rush.end("r0")
+        async with anyio.create_task_group() as tasks:
+            for waiting in (leave, rush.over) if first else (rush.over, leave):
+                tasks.start_soon(waiting)
+                await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+            await anyio.wait_all_tasks_blocked()
+            began = anyio.current_time()
+            rush.end("r0")
+        assert anyio.current_time() == began
+        for number in range(MANY):
+            rush.begin(f"r{number}")
+
+
+async def test_after_a_rush_that_was_given_up_there_may_be_another() -> None:
+    rush = Rush()
+    for number in range(MANY):
+        rush.begin(f"r{number}")
+    await rush.over()
+    began = anyio.current_time()
+    await rush.over()
     assert anyio.current_time() == began
+    for number in range(MANY):
+        rush.begin(f"s{number}")
+    await rush.over()
+    assert anyio.current_time() == pytest.approx(began + LONGEST)

@@ -8,8 +8,8 @@ import anyio
 
 MANY = 16
 """Runs on their way to their end from which it is a rush; fewer hold nothing up."""
-LONGEST = 3.0
-"""Seconds that one waits for the end of a rush: tools that swallow their cancellation may draw it out."""
+LONGEST = 5.0
+"""Seconds that a rush holds anything up, the default grace of a run: tools may swallow their cancellation."""
 
 
 class Rush:
@@ -23,6 +23,8 @@ class Rush:
     def __init__(self) -> None:
         self._ending: set[str] = set()
         self._waiting: deque[anyio.Event] = deque()
+        self._timed = False
+        """One of those who wait looks at the clock, for all of them."""
 
     def begin(self, run: str) -> None:
         self._ending.add(run)
@@ -40,12 +42,25 @@ class Rush:
         event = anyio.Event()
         self._waiting.append(event)
         try:
-            with anyio.move_on_after(LONGEST):
+            if self._timed:
                 await event.wait()
+            else:
+                await self._time(event)
         finally:
             if not event.is_set():
                 self._waiting.remove(event)
             self._let_on()
+
+    async def _time(self, event: anyio.Event) -> None:
+        """Those that have not ended by then hold nothing up any more."""
+        self._timed = True
+        try:
+            with anyio.move_on_after(LONGEST):
+                await event.wait()
+        finally:
+            self._timed = False
+            if not event.is_set():
+                self._ending.clear()
 
     def _let_on(self) -> None:
         if self._waiting and len(self._ending) < MANY:
