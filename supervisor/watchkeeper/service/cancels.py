@@ -28,6 +28,8 @@ SIDE_BY_SIDE = 128
 """Cancels that are sent at once: an engine makes many durable together."""
 LOOK = 0.05
 """Seconds between two looks at whether all have ended."""
+SHARE = 4
+"""A look that takes long is followed by a rest this many times as long: the processor is for those that end."""
 TASK = 160
 MOST = 20_000
 """Runs that one filter names."""
@@ -229,7 +231,7 @@ async def _all_ended(desk: Desk, found: dict[str, RunStatus]) -> None:
         live = {status.run for status in await _roots(desk, Query(states=LIVE))}
         await _look_at(desk, found, left - live)
         left &= live
-        await anyio.sleep(max(LOOK, 2 * (anyio.current_time() - began)) if left else 0)
+        await anyio.sleep(max(LOOK, SHARE * (anyio.current_time() - began)) if left else 0)
 
 
 async def _look_at(desk: Desk, found: dict[str, RunStatus], runs: Iterable[str]) -> None:
