@@ -63,7 +63,8 @@ async def work(folder: Path, worker: str, runs: int, records: int, begin: float)
         async with anyio.create_task_group() as tasks:
             for number in range(runs):
                 tasks.start_soon(partial(engine.submit, RunSpec(agent="bench", task="write"), run=f"{worker}-{number}"))
-        leases = aiter(engine.leases(lambda: runs))
+        # No more than its share: what one worker has claimed beyond it the other would wait for.
+        leases = aiter(engine.leases(lambda: runs - len(engine.leases_given)))
         held = [await anext(leases) for _ in range(runs)]
         batches = {lease.run: [record(lease.run, turn) for turn in range(1, records + 1)] for lease in held}
 
@@ -91,7 +92,7 @@ def count(folder: Path) -> tuple[int, int, float]:
     for path in (folder / "workers").glob("*.db"):
         with sqlite3.connect(path) as connection:
             facts += connection.execute("SELECT sum(last - first + 1) FROM chunk").fetchone()[0]
-            entries += connection.execute("SELECT count(*) FROM entry").fetchone()[0]
+            entries += connection.execute("SELECT count(*) FROM chunk, json_each(chunk.entries)").fetchone()[0]
             charged += connection.execute("SELECT sum(amount) FROM charge").fetchone()[0]
         connection.close()
     return facts, entries, charged

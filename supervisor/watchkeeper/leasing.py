@@ -17,6 +17,7 @@ from .orphans import close_unexecuted
 from .profiles import limits_with
 from .recalling import Before, before
 from .run import Ending, Run
+from .rush import Rush
 
 if TYPE_CHECKING:
     from .messages import Event
@@ -51,6 +52,7 @@ class Worker:
         name: str,
         any_code: bool,
         most: int,
+        rush: Rush,
     ) -> None:
         self._supervisor = supervisor
         self._engine = engine
@@ -58,6 +60,7 @@ class Worker:
         self._name = name
         self._any_code = any_code
         self._most = most
+        self._rush = rush
         self._expected: dict[str, Run] = {}
         """Runs that were started here and have no lease yet."""
         self._forgotten: dict[str, Ending] = {}
@@ -125,6 +128,8 @@ class Worker:
         lease = run.lease
         assert lease is not None
         held = ""
+        self._rush.end(run.id)
+        await self._rush.over()
         with anyio.move_on_after(GIVING_BACK):
             if run.obedience is not None:
                 await run.obedience.close(ended=run.cut is None)

@@ -7,6 +7,7 @@ reads an older file; an event type that a reader does not know decodes to :class
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, Literal
@@ -825,6 +826,16 @@ def encode_event(event: Event) -> bytes:
     Half a character (a lone surrogate, which JSON text cannot hold) becomes U+FFFD; all else comes back as it was.
     """
     return encode_mended(event.raw if type(event) is Unknown else event)
+
+
+def encode_events(events: Sequence[Event]) -> bytes:
+    """The lines of several, joined by newlines."""
+    if all(type(event) is not Unknown for event in events):
+        try:
+            return _encoder.encode_lines(events)[:-1]
+        except UnicodeEncodeError:
+            pass
+    return b"\n".join(map(encode_event, events))
 
 
 def encode_mended(value: Any) -> bytes:

@@ -25,6 +25,7 @@ from .engine import (
 from .errors import ApprovalError, RunEndedError
 from .log import JOURNAL
 from .messages import UserMessage
+from .rush import Rush
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,9 +46,10 @@ class Obedience:
     """Takes the commands of one lease, for its run and the sub-agents below it. A command is taken once: one that is
     given again after a crash, because its answer was lost, has the answer that it had."""
 
-    def __init__(self, run: Run, lease: Lease, taken: set[str]) -> None:
+    def __init__(self, run: Run, lease: Lease, taken: set[str], rush: Rush) -> None:
         self._run = run
         self._lease = lease
+        self._rush = rush
         self._taken = taken
         """Commands that an attempt which died has taken."""
         self._given: set[str] = set()
@@ -117,6 +119,8 @@ class Obedience:
             why = obey(run, command)
         except (RunEndedError, ApprovalError, ValueError) as error:
             why = str(error)
+        if self._run.ending is not None and self._run.outcome is None:
+            self._rush.begin(self._run.id)
         if isinstance(command, Steer) and not why:
             self._unread[command.id] = command
             if run.id not in self._heard:
@@ -142,6 +146,7 @@ class Obedience:
         not waited for: behind the end of an attempt none becomes durable any more."""
         async for command, answer, n in self._to_settle:
             await self._run.log.passed(JOURNAL, n)
+            await self._rush.over()
             for pause in (*SETTLES_AGAIN, None):
                 try:
                     await self._lease.settle(command, answer)

@@ -14,6 +14,7 @@ from .log import Gap, Log, Reader
 from .messages import Event
 from .redaction import Redaction
 from .reports import report
+from .rush import Rush
 
 Observer = Callable[[Event], None]
 
@@ -24,8 +25,9 @@ NAME = "observers"
 class Observers:
     """Several of them. One that raises is reported and asked no more; the others are asked on."""
 
-    def __init__(self, observers: Iterable[Observer]) -> None:
+    def __init__(self, observers: Iterable[Observer], rush: Rush) -> None:
         self._observers = list(observers)
+        self._rush = rush
 
     def __bool__(self) -> bool:
         return bool(self._observers)
@@ -55,7 +57,12 @@ class Observers:
             reader.close()
 
     async def _follow(self, reader: Reader) -> None:
-        while batch := await reader.take():
+        while True:
+            await reader.wait()
+            await self._rush.over()
+            batch = await reader.take()
+            if not batch:
+                return
             for event in batch:
                 if not isinstance(event, Gap):
                     self.tell(event)

@@ -6,13 +6,14 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .agent import Agent
     from .run import Run
 
+_NOTHING = contextlib.nullcontext()
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, lower case
 
 
@@ -79,10 +80,9 @@ class Seams:
     def follow(self, run: Run) -> None:
         """The run is there, and no fact of it yet."""
 
-    @contextlib.contextmanager
-    def outside_work(self) -> Iterator[None]:
+    def outside_work(self) -> contextlib.AbstractContextManager[None]:
         """Work that the loop cannot see (a thread, a process) is going on: a virtual clock must not jump meanwhile."""
-        yield
+        return _NOTHING
 
 
 def _in_asyncio() -> bool:

@@ -71,6 +71,7 @@ from .provider import Provider
 from .recalling import recall, take_up
 from .redaction import Redaction
 from .run import Ending, Run
+from .rush import Rush
 from .seams import Seams
 from .threads import Threads
 from .tools import Tool
@@ -185,16 +186,19 @@ class Supervisor:
         self._max_runs = max_runs
         self._drain = drain
         self.engine = engine
+        self._rush = Rush()
         self.worker: Worker | None = None
         """Who takes leases of the engine, if there is one."""
         if engine is not None:
             from .leasing import Worker
 
-            self.worker = Worker(self, engine, agents or {}, name=worker, any_code=any_code, most=max_runs)
+            self.worker = Worker(
+                self, engine, agents or {}, name=worker, any_code=any_code, most=max_runs, rush=self._rush
+            )
         elif agents:
             raise ConfigurationError("agents are for what an engine is given to do: Supervisor(engine=…, agents=…)")
         self._monitored = monitor
-        self._observers = Observers(observers)
+        self._observers = Observers(observers, self._rush)
         self._providers: dict[str, Provider] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._context: AbstractAsyncContextManager[Supervisor] | None = None
@@ -597,7 +601,7 @@ class Supervisor:
         tasks.start_soon(self._write_journal, run, Journal(run, lease, charges), reader)
         if run.parent is None:
             taken = run.before.commands if run.before is not None else set()
-            run.obedience = Obedience(run, lease, taken)
+            run.obedience = Obedience(run, lease, taken, self._rush)
             tasks.start_soon(run.obedience.run)
 
     async def _write_journal(self, run: Run, journal: Journal, reader: Reader) -> None:

@@ -117,7 +117,7 @@ async def check(folder: Path, acknowledged: dict[str, int], what: str) -> int:
             total += status.n
     with sqlite3.connect(folder / "workers" / "main.db") as connection:
         charged = connection.execute("SELECT coalesce(sum(amount), 0) FROM charge").fetchone()[0]
-        kept = connection.execute("SELECT count(*) FROM entry").fetchone()[0]
+        kept = connection.execute("SELECT count(*) FROM chunk, json_each(chunk.entries)").fetchone()[0]
         sound = connection.execute("PRAGMA integrity_check").fetchone()[0]
     connection.close()
     assert charged == total, f"{what}: {charged} charged for {total} facts"

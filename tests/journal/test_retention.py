@@ -45,7 +45,7 @@ async def seen(engine: Any, run: str, after: int = 0) -> list[Any]:
 
 def rows(folder: Path) -> dict[str, int]:
     with sqlite3.connect(folder / "workers" / "main.db") as connection:
-        tables = ("run", "chunk", "entry", "blob", "blob_use")
+        tables = ("run", "chunk", "blob", "blob_use")
         found = {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
     connection.close()
     return found
@@ -76,9 +76,9 @@ async def test_old_trees_lose_their_facts_and_keep_their_outcome(tmp_path: Path)
         assert (status.outcome.answer, status.n) == ("done", n)
         assert await seen(engine, "new") == events
         assert [one.run for one in (await engine.list(Query())).runs] == ["open", "new", "old"]
-        assert rows(tmp_path) == {"run": 4, "chunk": 2, "entry": 6, "blob": 1, "blob_use": 1}
+        assert rows(tmp_path) == {"run": 4, "chunk": 2, "blob": 1, "blob_use": 1}
         assert await engine.prune(older_than=0) == 1
-        assert rows(tmp_path) == {"run": 4, "chunk": 1, "entry": 1, "blob": 0, "blob_use": 0}
+        assert rows(tmp_path) == {"run": 4, "chunk": 1, "blob": 0, "blob_use": 0}
         await open_lease.append(opened.turn(1))
         assert [event async for event in open_lease.facts()] == opened.made
 

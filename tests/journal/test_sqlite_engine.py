@@ -24,6 +24,8 @@ from watchkeeper.testing.virtual import EPOCH
 
 pytestmark = pytest.mark.anyio
 
+ENTRIES = "SELECT entry.key, entry.value FROM chunk, json_each(chunk.entries) AS entry"
+
 
 class InAFolder:
     def __init__(self, folder: Path) -> None:
@@ -183,7 +185,7 @@ async def test_entries_are_named_once_and_by_attempt(tmp_path: Path) -> None:
         ended = facts.make(CallEnded, turn=1, slot=1, result=Result("c1.1", "file", "finished", "x"))
         await lease.append([started, ended])
         assert [event async for event in lease.facts()] == facts.made
-    assert dict(ask(tmp_path / "workers" / "main.db", "SELECT name, n FROM entry")) == {
+    assert dict(ask(tmp_path / "workers" / "main.db", ENTRIES)) == {
         "user:0": 2,
         "model:1": 5,
         "tool:1:1:started": 6,

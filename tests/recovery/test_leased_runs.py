@@ -8,10 +8,11 @@ import pytest
 from support import BARE, scripted, supervised
 from watchkeeper import Agent, tool
 from watchkeeper.continuing import code_of
-from watchkeeper.engine import RunSpec
+from watchkeeper.engine import Cancel, RunSpec
 from watchkeeper.journal import MemoryEngine
-from watchkeeper.messages import RunStarted
-from watchkeeper.testing import VirtualSeams, call, say
+from watchkeeper.messages import CallStarted, CancelRequested, Event, RunStarted
+from watchkeeper.rush import MANY
+from watchkeeper.testing import ScriptedModel, VirtualSeams, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -68,3 +69,43 @@ async def test_a_run_of_an_agent_that_had_no_name_is_still_its_own() -> None:
             async for _ in engine.watch(status.run):
                 pass
         assert (await engine.get(status.run)).state == "ended"
+
+
+async def test_of_many_that_are_cancelled_at_once_all_end_before_their_ends_are_told_of() -> None:
+    """All is told nevertheless: each fact of each run, in order, and what became of each command."""
+
+    @tool(effect="reads")
+    async def wait() -> str:
+        """Wait."""
+        await anyio.sleep_forever()
+        return ""
+
+    heard: list[Event] = []
+    ended_when_first_heard: list[int] = []
+
+    def observe(event: Event) -> None:
+        heard.append(event)
+        if isinstance(event, CancelRequested) and not ended_when_first_heard:
+            ended_when_first_heard.append(sum(engine.tree(run).root.ended for run in ids))
+
+    ids = [f"r{number:02}" for number in range(2 * MANY)]
+    agent = Agent(ScriptedModel(lambda request, number: call(("wait", {}))), [wait], profile=BARE)
+    async with MemoryEngine(seams=VirtualSeams()) as engine:
+        async with supervised(engine=engine, agents={"one": agent}, observers=[observe]) as boss:
+            for run in ids:
+                await boss.submit(RunSpec(agent="one", task="Do it."), run=run)
+            while sum(isinstance(event, CallStarted) for event in heard) < len(ids):
+                await anyio.sleep(0.01)
+            async with anyio.create_task_group() as tasks:
+                for run in ids:
+                    tasks.start_soon(engine.send, run, Cancel(id=f"c-{run}", reason="enough"))
+            with anyio.fail_after(1):
+                for run in ids:
+                    async for _ in engine.watch(run):
+                        pass
+            with anyio.fail_after(1):
+                answers = [await engine.answered(run, f"c-{run}") for run in ids]
+        for run in ids:
+            assert [event.n for event in heard if event.run == run] == list(range(1, (await engine.get(run)).n + 1))
+    assert all(answer.taken for answer in answers)
+    assert ended_when_first_heard == [len(ids)]

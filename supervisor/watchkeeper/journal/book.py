@@ -10,13 +10,35 @@ import msgspec
 
 from ..engine import Ended, EngineError, Fenced, RunSpec, Unusable
 from ..messages import Event, encode_mended
-from .checks import budget_of, check_charges, new_facts, without_halves
+from .checks import check_charges, new_facts, without_halves
 from .database import There, connect
 from .desk import Seat
 from .keys import name_of, names
 from .lines import packed
+from .rows import Rows
 from .schema import WORKER
 from .status import Standing, spec_of
+
+_CHUNKS = Rows("INSERT INTO chunk (run, first, last, body, entries)", "(?, ?, ?, ?, ?)")
+_BLOBS = Rows("INSERT OR IGNORE INTO blob (hash, body)", "(?, ?)")
+_BLOB_USES = Rows("INSERT OR IGNORE INTO blob_use (hash, run)", "(?, ?)")
+_CHARGES = Rows(
+    "INSERT INTO charge (root, budget, dimension, amount)",
+    "(?, ?, ?, ?)",
+    "ON CONFLICT DO UPDATE SET amount = amount + excluded.amount",
+)
+# Both are there since the run was taken in: what is written are new values.
+_STANDINGS = Rows(
+    "INSERT INTO standing (run, change, state, ended, body)",
+    "(?, ?, ?, ?, ?)",
+    "ON CONFLICT DO UPDATE SET change = excluded.change, state = excluded.state, ended = excluded.ended,"
+    " body = excluded.body",
+)
+_LEASES = Rows(
+    "INSERT INTO lease (root, attempt, crashes, worker)",
+    "(?, ?, ?, ?)",
+    "ON CONFLICT DO UPDATE SET attempt = excluded.attempt, crashes = excluded.crashes, worker = excluded.worker",
+)
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -51,6 +73,10 @@ class _Tree:
         self.worker = worker
         self.rows: dict[str, _Row] = {}
 
+    def last(self, run: str) -> int:
+        """The number of the last fact of a run of it."""
+        return self.rows[run].standing.n if run in self.rows else 0
+
 
 class Book(Seat):
     """Only its owner writes to the file, so what is cached of it is true; where a transaction fails it is read anew."""
@@ -74,8 +100,7 @@ class Book(Seat):
     def _clear(self) -> None:
         self._rows: dict[int, _Row] = {}
         self._leases: dict[int, _Tree] = {}
-        self._chunks: list[tuple[int, int, int, bytes]] = []
-        self._entries: list[tuple[int, str, int]] = []
+        self._chunks: list[tuple[int, int, int, bytes, str | None]] = []
         self._blobs: dict[bytes, bytes] = {}
         self._uses: list[tuple[bytes, int]] = []
         self._charges: dict[tuple[int, str, str], float] = {}
@@ -93,28 +118,22 @@ class Book(Seat):
             )
 
     def flush(self) -> None:
-        run = self.connection.executemany
-        run("INSERT INTO chunk (run, first, last, body) VALUES (?, ?, ?, ?)", self._chunks)
-        run("INSERT INTO entry (run, name, n) VALUES (?, ?, ?)", self._entries)
-        run("INSERT OR IGNORE INTO blob (hash, body) VALUES (?, ?)", self._blobs.items())
-        run("INSERT OR IGNORE INTO blob_use (hash, run) VALUES (?, ?)", self._uses)
-        run(
-            "INSERT INTO charge (root, budget, dimension, amount) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET amount = amount + excluded.amount",
-            [(*key, amount) for key, amount in self._charges.items()],
-        )
         change = self._change + 1
-        run(
-            "UPDATE standing SET change = ?, state = ?, ended = ?, body = ? WHERE run = ?",
-            [
-                (change, row.standing.state, row.standing.ended, encode_mended(row.standing), row.key)
-                for row in self._rows.values()
-            ],
-        )
-        run(
-            "UPDATE lease SET attempt = ?, crashes = ?, worker = ? WHERE root = ?",
-            [(tree.attempt, tree.crashes, tree.worker, tree.key) for tree in self._leases.values()],
-        )
+        for kind, rows in (
+            (_CHUNKS, self._chunks),
+            (_BLOBS, [*self._blobs.items()]),
+            (_BLOB_USES, self._uses),
+            (_CHARGES, [(*key, amount) for key, amount in self._charges.items()]),
+            (
+                _STANDINGS,
+                [
+                    (row.key, change, row.standing.state, row.standing.ended, encode_mended(row.standing))
+                    for row in self._rows.values()
+                ],
+            ),
+            (_LEASES, [(tree.key, tree.attempt, tree.crashes, tree.worker) for tree in self._leases.values()]),
+        ):
+            kind.write(self.connection, rows)
 
     def committed(self) -> None:
         self._change += 1
@@ -215,10 +234,9 @@ class Book(Seat):
         """Facts of a run and its sub-agents. Raises :class:`.Fenced` if another attempt has it, and
         :class:`.EngineError` if they do not belong here; then nothing is written."""
         tree = self._fenced(run, attempt)
-        check_charges(charges)
-        known = {one: row.standing.n for one, row in tree.rows.items()}
+        charged = check_charges(charges)
         self._check_new(tree, events)
-        fresh = new_facts(events, known)
+        fresh = new_facts(events, tree.last)
         if not fresh:
             return
         if tree.rows[run].standing.state == "ended":
@@ -228,8 +246,8 @@ class Book(Seat):
             by_run.setdefault(event.run, []).append(event)
         for one, facts in by_run.items():
             self._keep(tree, one, facts)
-        for charge, amount in charges.items():
-            key = (tree.key, *budget_of(charge))
+        for (budget, dimension), amount in charged.items():
+            key = tree.key, budget, dimension
             self._charges[key] = self._charges.get(key, 0.0) + amount
 
     def refuse(self, run: str, attempt: int, why: str) -> None:
@@ -266,17 +284,20 @@ class Book(Seat):
             key = self._insert(standing, without_halves(spec_of(facts[0], tree.spec)), facts[0].at, tree.key)
             row = tree.rows[run] = _Row(key, standing, set())
         lines, apart = packed(facts)
+        entries: dict[str, int] = {}
         for event in facts:
             row.standing.see(event)
             name = name_of(event)
             if name is not None:
-                name = next(one for one in names(name, tree.attempt) if one not in row.names)
+                if name in row.names:
+                    name = next(one for one in names(name, tree.attempt) if one not in row.names)
                 row.names.add(name)
-                self._entries.append((row.key, name, event.n))
-                if tree.crashes:
-                    tree.crashes = 0
-                    self._leases[tree.key] = tree
-        self._chunks.append((row.key, facts[0].n, facts[-1].n, lines))
+                entries[name] = event.n
+        if entries and tree.crashes:
+            tree.crashes = 0
+            self._leases[tree.key] = tree
+        kept = encode_mended(entries).decode() if entries else None
+        self._chunks.append((row.key, facts[0].n, facts[-1].n, lines, kept))
         if apart:
             self._blobs.update(apart)
             self._uses += [(digest, row.key) for digest in apart]
@@ -320,6 +341,7 @@ def _read(connection: sqlite3.Connection, run: str) -> _Tree:
     ).fetchall()
     for key, body in rows:
         standing = msgspec.json.decode(body, type=Standing)
-        taken = {name for (name,) in connection.execute("SELECT name FROM entry WHERE run = ?", (key,))}
+        entries = connection.execute("SELECT entries FROM chunk WHERE run = ? AND entries IS NOT NULL", (key,))
+        taken = {name for (found,) in entries for name in msgspec.json.decode(found, type=dict[str, int])}
         tree.rows[standing.run] = _Row(key, standing, taken)
     return tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -58,15 +58,17 @@ def fitting(query: Query, agent: str, labels: Mapping[str, str], state: str, par
     return all(labels.get(key) == value for key, value in query.labels.items())
 
 
-def new_facts(events: Sequence[Event], last: Mapping[str, int]) -> list[Event]:
-    """Of a batch the facts that are not there yet, where ``last`` is the number of the last one of each run that is.
+def new_facts(events: Sequence[Event], last: Callable[[str], int]) -> list[Event]:
+    """Of a batch the facts that are not there yet, where ``last`` gives the number of the last one of a run that is.
 
     Raises :class:`EngineError` where numbers are left out.
     """
-    at = dict(last)
+    at: dict[str, int] = {}
     found = []
     for event in events:
-        before = at.get(event.run, 0)
+        before = at.get(event.run)
+        if before is None:
+            before = last(event.run)
         if event.n <= before:
             continue
         if event.n != before + 1:
@@ -84,11 +86,12 @@ def check_amounts(amounts: Mapping[str, float]) -> None:
             raise EngineError(f"an amount must be a number of 0 or more: {_shown(name)} is {amount!r}")
 
 
-def check_charges(charges: Mapping[str, float]) -> None:
+def check_charges(charges: Mapping[str, float]) -> dict[tuple[str, str], float]:
+    """By budget and dimension."""
     for charge, amount in charges.items():
-        budget_of(charge)
         if not isinstance(amount, int | float) or not math.isfinite(amount):
             raise EngineError(f"a charge must be a number: {_shown(charge)} is {amount!r}")
+    return {budget_of(charge): amount for charge, amount in charges.items()}
 
 
 def check_command(command: AnyCommand) -> None:

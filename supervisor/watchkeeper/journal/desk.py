@@ -14,6 +14,7 @@ import anyio
 from ..engine import EngineError, Unavailable
 from ..seams import Seams
 from .database import TROUBLES, cannot
+from .landing import Landing, landings
 
 MOST = 500
 """Jobs of one transaction."""
@@ -27,9 +28,9 @@ T = TypeVar("T")
 class _Job:
     __slots__ = ("done", "error", "function", "value")
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[[Any], Any], done: Landing | None = None) -> None:
         self.function = function
-        self.done = anyio.Event()
+        self.done = done
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -53,7 +54,8 @@ class Desk(Generic[S]):
 
     async def start(self) -> None:
         """Open the file. Raises what ``open`` raises, and :class:`EngineError` if no thread is to be had."""
-        first = _Job(lambda seat: None)
+        self._landing = landings()
+        first = _Job(lambda seat: None, self._landing())
         thread = threading.Thread(target=self._work, args=(first,), name=f"watchkeeper-{self._name}", daemon=True)
         self._left = anyio.Event()
         try:
@@ -62,15 +64,15 @@ class Desk(Generic[S]):
         except RuntimeError as error:
             self._closed = True
             raise Unavailable(f"{self._path} cannot be used: no thread could be started ({error})") from error
-        await self._done(first)
+        await self._value(first)
 
     async def ask(self, function: Callable[[S], T]) -> T:
         """What ``function`` returns, when it is durable. On cancellation it may be done or not."""
         if self._closed:
             raise Unavailable(f"{self._path} is closed: use the engine within `async with engine:`")
-        job = _Job(function)
+        job = _Job(function, self._landing())
         self._jobs.put(job)
-        value: T = await self._done(job)
+        value: T = await self._value(job)
         return value
 
     def tell(self, function: Callable[[S], object]) -> None:
@@ -86,7 +88,8 @@ class Desk(Generic[S]):
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING), self._seams.outside_work():
                 await self._left.wait()
 
-    async def _done(self, job: _Job) -> Any:
+    async def _value(self, job: _Job) -> Any:
+        assert job.done is not None
         with self._seams.outside_work():
             await job.done.wait()
         if job.error is not None:
@@ -154,7 +157,8 @@ class Desk(Generic[S]):
 
 def _wake(batch: list[_Job]) -> None:
     for job in batch:
-        job.done.set()
+        if job.done is not None:
+            job.done.set()
 
 
 class Seat:

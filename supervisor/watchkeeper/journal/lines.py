@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
-from ..messages import Event, decode_event, encode_event
+from ..messages import Event, decode_event, encode_events
 
 LARGE = 64 * 1024
 """Bytes of a string, as JSON, from which it is kept apart."""
@@ -20,12 +20,14 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 _REFERENCE = re.compile(rb"\x01([0-9a-f]{64})")
 
 
-def packed(events: Iterable[Event]) -> tuple[bytes, dict[bytes, bytes]]:
+def packed(events: Sequence[Event]) -> tuple[bytes, dict[bytes, bytes]]:
     """The lines, and by their hash the values that were taken out."""
+    whole = encode_events(events)
     apart: dict[bytes, bytes] = {}
+    if len(whole) <= LARGE:
+        return whole, apart
     lines = []
-    for event in events:
-        line = encode_event(event)
+    for line in whole.split(b"\n"):
         if len(line) > LARGE:
             line = _STRING.sub(lambda found: _taken(found[0], apart), line)
         lines.append(line)

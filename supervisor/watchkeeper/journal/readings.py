@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -20,9 +22,12 @@ from .status import Standing
 
 BYTES = 1 << 20
 """Bytes of facts that are read at once, as a rule."""
+KEPT = 5_000
+"""Statuses of each worker's file that are kept, those that were asked for last: what is as it was is not decoded again.
+"""
 
 _STATUS = (
-    "SELECT run.id, run.spec, run.submitted, standing.body, lease.attempt, lease.worker FROM run"
+    "SELECT run.key, standing.change, lease.attempt, lease.worker, run.spec, run.submitted, standing.body FROM run"
     " JOIN standing ON standing.run = run.key JOIN lease ON lease.root = run.root"
 )
 
@@ -50,22 +55,53 @@ class Changed(msgspec.Struct, frozen=True):
     """What is submitted, claimed, sent or answered is, or a worker's file is new."""
 
 
+class _File:
+    """The connection to a worker's file, and the statuses that were read of it."""
+
+    def __init__(self, connection: sqlite3.Connection, identity: tuple[int, int]) -> None:
+        self.connection = connection
+        self.identity = identity
+        self._statuses: OrderedDict[int, tuple[tuple[object, ...], RunStatus]] = OrderedDict()
+        """By the key of the run, with its last change, attempt and worker: whatever a status says changes one of
+        them."""
+
+    def statuses(self, where: str, values: Sequence[object]) -> list[RunStatus]:
+        rows = self.connection.execute(_STATUS + where, values).fetchall()
+        return [self._status(key, (change, attempt, worker), row) for key, change, attempt, worker, *row in rows]
+
+    def _status(self, key: int, version: tuple[int, int, str], row: Sequence[object]) -> RunStatus:
+        kept = self._statuses.get(key)
+        if kept is None or kept[0] != version:
+            spec, submitted, standing = row
+            _, attempt, worker = version
+            status = _decoded(standing).status(
+                _spec(spec), attempt=attempt, worker=worker, submitted=_number(submitted)
+            )
+            kept = self._statuses[key] = version, status
+            if len(self._statuses) > KEPT:
+                self._statuses.popitem(last=False)
+        self._statuses.move_to_end(key)
+        return kept[1]
+
+
 class Readings:
     """Connections that only read; one to each worker's file that is there."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._at = str(folder / WORKERS)
         self._connection = connect_reader(folder / CONTROL_FILE, CONTROL)
         self._there = There(folder / CONTROL_FILE)
-        self._workers: dict[str, tuple[sqlite3.Connection, tuple[int, int]]] = {}
+        self._workers: dict[str, _File] = {}
+        self._places: dict[str, str] = {}
+        """In which worker's file runs are whose facts were read: it is the same one for ever."""
         self._versions: dict[str, int] = {}
         self._changes: dict[str, int] = {}
         self._commands = self._control.execute("SELECT coalesce(max(seq), 0) FROM command").fetchone()[0]
 
     def close(self) -> None:
         self._connection.close()
-        for connection, _ in self._workers.values():
-            connection.close()
+        for file in self._workers.values():
+            file.connection.close()
 
     @property
     def _control(self) -> sqlite3.Connection:
@@ -98,25 +134,23 @@ class Readings:
         return Page(tuple(newest[:most]), len(newest) > most)
 
     def children(self, worker: str, root: str) -> list[RunStatus]:
-        connection = self._open(worker)
-        if connection is None:
+        file = self._open(worker)
+        if file is None:
             return []
-        rows = connection.execute(
-            _STATUS + " WHERE run.root = (SELECT key FROM run WHERE id = ?) AND run.id <> ? ORDER BY run.key",  # noqa: S608  (constants only)
-            (root, root),
+        return file.statuses(
+            " WHERE run.root = (SELECT key FROM run WHERE id = ?) AND run.id <> ? ORDER BY run.key", (root, root)
         )
-        return [_status(row) for row in rows]
 
     def names(self) -> list[str]:
         """The workers that have a file."""
-        return sorted(path.stem for path in (self._folder / WORKERS).glob("*.db"))
+        try:
+            return sorted(name[:-3] for name in os.listdir(self._at) if name.endswith(".db"))
+        except FileNotFoundError:
+            return []
 
     def _in_file(self, worker: str, run: str) -> RunStatus | None:
-        connection = self._open(worker)
-        if connection is None:
-            return None
-        row = connection.execute(f"{_STATUS} WHERE run.id = ?", (run,)).fetchone()
-        return None if row is None else _status(row)
+        file = self._open(worker)
+        return next(iter(file.statuses(" WHERE run.id = ?", (run,))), None) if file is not None else None
 
     def _waiting(self, query: Query, last: RunStatus | None, most: int) -> Iterable[RunStatus]:
         where, values = _filters(query, last, "submission.")
@@ -130,8 +164,8 @@ class Readings:
         return [_waiting(row) for row in rows]
 
     def _written(self, name: str, query: Query, last: RunStatus | None, most: int) -> Iterable[RunStatus]:
-        connection = self._open(name)
-        if connection is None:
+        file = self._open(name)
+        if file is None:
             return ()
         where, values = _filters(query, last, "run.")
         if query.parent != "":
@@ -143,16 +177,18 @@ class Readings:
         if query.states:
             where.append(f"standing.state IN ({','.join('?' * len(query.states))})")
             values.extend(query.states)
-        rows = connection.execute(
-            " AND ".join([_STATUS + " WHERE 1", *where]) + " ORDER BY run.submitted DESC, run.id DESC LIMIT ?",
-            (*values, most),
+        return file.statuses(
+            " AND ".join([" WHERE 1", *where]) + " ORDER BY run.submitted DESC, run.id DESC LIMIT ?", (*values, most)
         )
-        return [_status(row) for row in rows]
 
     # -- facts -------------------------------------------------------------------------------------------------------
 
     def facts(self, run: str, after: int) -> Facts:
         """The facts behind ``after``, about a megabyte of them. Raises :class:`.UnknownRun`."""
+        place = self._places.get(run)
+        found = self._facts_in(place, run, after) if place is not None else None
+        if found is not None:
+            return found
         row = self._control.execute("SELECT worker, facts FROM submission WHERE id = ?", (run,)).fetchone()
         if row is not None:
             worker, lines = row
@@ -167,9 +203,10 @@ class Readings:
         raise UnknownRun(f"there is no run {run[:100]!r}")
 
     def _facts_in(self, worker: str, run: str, after: int) -> Facts | None:
-        connection = self._open(worker)
-        if connection is None:
+        file = self._open(worker)
+        if file is None:
             return None
+        connection = file.connection
         row = connection.execute(
             "SELECT run.key, standing.first, standing.state FROM run JOIN standing ON standing.run = run.key"
             " WHERE run.id = ?",
@@ -177,6 +214,9 @@ class Readings:
         ).fetchone()
         if row is None:
             return None
+        if len(self._places) >= KEPT:
+            self._places.clear()
+        self._places[run] = worker
         key, first, state = row
         found: list[Event | Gap] = []
         if after + 1 < first:
@@ -227,12 +267,12 @@ class Readings:
         control = self._is_new("", self._control)
         for name in self.names():
             is_open = name in self._workers
-            connection = self._open(name)
-            if connection is None:
+            file = self._open(name)
+            if file is None:
                 continue
             control = control or not is_open
-            if self._is_new(name, connection):
-                rows = connection.execute(
+            if self._is_new(name, file.connection):
+                rows = file.connection.execute(
                     "SELECT run.id, standing.change FROM standing JOIN run ON run.key = standing.run"
                     " WHERE standing.change > ? ORDER BY standing.change",
                     (self._changes[name],),
@@ -256,30 +296,30 @@ class Readings:
         self._versions[name] = version
         return bool(before != version)
 
-    def _open(self, worker: str) -> sqlite3.Connection | None:
-        """The connection to a worker's file; None if there is no such file (any more), or nothing in it yet."""
-        path = self._folder / WORKERS / f"{worker}.db"
+    def _open(self, worker: str) -> _File | None:
+        """A worker's file; None if there is none (any more), or nothing in it yet."""
+        path = f"{self._at}/{worker}.db"
         known = self._workers.get(worker)
         try:
-            there = path.stat()
+            there = os.stat(path)
         except FileNotFoundError:
             there = None
         if known is not None:
-            if there is not None and known[1] == (there.st_dev, there.st_ino):
-                return known[0]
-            known[0].close()
+            if there is not None and known.identity == (there.st_dev, there.st_ino):
+                return known
+            known.connection.close()
             del self._workers[worker]
             self._versions.pop(worker, None)
             self._changes.pop(worker, None)
         if there is None:
             return None
-        connection = connect_reader(path, WORKER)
+        connection = connect_reader(Path(path), WORKER)
         if not connection.execute("PRAGMA user_version").fetchone()[0]:
             connection.close()
             return None
-        self._workers[worker] = connection, (there.st_dev, there.st_ino)
+        file = self._workers[worker] = _File(connection, (there.st_dev, there.st_ino))
         self._changes[worker] = connection.execute("SELECT coalesce(max(change), 0) FROM standing").fetchone()[0]
-        return connection
+        return file
 
 
 def _filters(query: Query, last: RunStatus | None, of: str) -> tuple[list[str], list[object]]:
@@ -303,13 +343,6 @@ def _waiting(row: Sequence[object]) -> RunStatus:
     assert isinstance(run, str)
     stands = Standing(run=run, root=run) if standing is None else _decoded(standing)
     return stands.status(_spec(spec), worker=str(worker or ""), submitted=_number(submitted))
-
-
-def _status(row: Sequence[object]) -> RunStatus:
-    _, spec, submitted, standing, attempt, worker = row
-    return _decoded(standing).status(
-        _spec(spec), attempt=int(_number(attempt)), worker=str(worker), submitted=_number(submitted)
-    )
 
 
 def _decoded(standing: object) -> Standing:

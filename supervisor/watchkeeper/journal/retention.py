@@ -26,8 +26,6 @@ TREES = 100
 _SWEEPS = (
     """DELETE FROM chunk WHERE key IN (SELECT chunk.key FROM standing JOIN chunk ON chunk.run = standing.run
        WHERE standing.first > 1 LIMIT ?)""",
-    """DELETE FROM entry WHERE (run, name) IN (SELECT entry.run, entry.name FROM standing
-       JOIN entry ON entry.run = standing.run WHERE standing.first > 1 LIMIT ?)""",
     """DELETE FROM blob_use WHERE (hash, run) IN (SELECT blob_use.hash, blob_use.run FROM standing
        JOIN blob_use ON blob_use.run = standing.run WHERE standing.first > 1 LIMIT ?)""",
 )

@@ -145,14 +145,12 @@ class Standing(msgspec.Struct, omit_defaults=True):
         if event.attempt == 1:
             by_tool = f"calls:{event.tool}"
             self._add({"calls": 1, by_tool: 1} if by_tool in self.limits else {"calls": 1})
-        self.at_work = {**self.at_work, event.call_id: (event.tool, bool(event.idempotency_key))}
+        self.at_work[event.call_id] = (event.tool, bool(event.idempotency_key))
 
     def _call_ended(self, event: CallEnded) -> None:
         self.calls += 1
         result = event.result
-        _, wrote = self.at_work.get(result.call_id, ("", False))
-        if result.call_id in self.at_work:
-            self.at_work = {call: work for call, work in self.at_work.items() if call != result.call_id}
+        _, wrote = self.at_work.pop(result.call_id, ("", False))
         if result.productive or (wrote and result.kind == "finished"):
             self.progress = event.at
 
@@ -163,8 +161,8 @@ class Standing(msgspec.Struct, omit_defaults=True):
         self._add(event.spent)
 
     def _add(self, amounts: dict[str, float]) -> None:
-        if amounts:
-            self.spent = {**self.spent, **{name: self.spent.get(name, 0) + more for name, more in amounts.items()}}
+        for name, more in amounts.items():
+            self.spent[name] = self.spent.get(name, 0) + more
 
     def _found(self, event: FindingMade) -> None:
         self.findings += 1
@@ -198,7 +196,7 @@ class Standing(msgspec.Struct, omit_defaults=True):
         self.ended = event.at
         self.outcome = msgspec.structs.replace(event.outcome, history=())
         if event.outcome.spent:
-            self.spent = event.outcome.spent
+            self.spent = dict(event.outcome.spent)
         self.interrupted()
         self.waiting = []
 

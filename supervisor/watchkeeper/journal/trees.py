@@ -108,10 +108,13 @@ class Tree:
                 if event.parent not in known:
                     raise EngineError(f"run {event.run} is not of the tree of {self.root.standing.run}")
                 known.add(event.run)
-        fresh = new_facts(events, {run: record.standing.n for run, record in self.records.items()})
+        fresh = new_facts(events, self._last)
         if fresh and self.root.ended:
             raise Ended(f"run {self.root.standing.run} has its end record; nothing comes after that")
         return fresh
+
+    def _last(self, run: str) -> int:
+        return self.records[run].standing.n if run in self.records else 0
 
     def append(self, event: Event, order: int) -> Record | None:
         """Keep a fact that was admitted; the record of the sub-agent whose first one it is."""

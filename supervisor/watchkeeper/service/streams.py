@@ -16,6 +16,7 @@ import anyio
 import msgspec
 
 from ..engine import EngineError
+from ..journal.bell import Bell
 
 PING = 15.0
 """Seconds without an event after which a ping shows that the line stands."""
@@ -68,33 +69,29 @@ class Backlog:
         self._chunks: deque[bytes] = deque()
         self._bytes = 0
         self._closed = False
-        self._changed = anyio.Event()
+        self._changed = Bell()
 
     async def put(self, chunk: bytes) -> None:
         """Waits while there is more than the bound; a chunk that is larger than it goes in alone."""
         while self._chunks and self._bytes + len(chunk) > self._most:
-            await self._changed.wait()
+            await self._changed.heard().wait()
         self._chunks.append(chunk)
         self._bytes += len(chunk)
-        self._wake()
+        self._changed.ring()
 
     async def take(self) -> bytes:
         """All that is there, at least one chunk; empty when it is closed."""
         while not self._chunks and not self._closed:
-            await self._changed.wait()
+            await self._changed.heard().wait()
         found = b"".join(self._chunks)
         self._chunks.clear()
         self._bytes = 0
-        self._wake()
+        self._changed.ring()
         return found
 
     def close(self) -> None:
         self._closed = True
-        self._wake()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        self._changed.ring()
 
 
 class Streams:
