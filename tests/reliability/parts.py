@@ -194,7 +194,7 @@ def mutation(size: int, asked: argparse.Namespace) -> list[Figure]:
         assert not wrong, f"tests fail without a mutant: {', '.join(wrong)}"
         for group in GROUPS:
             modules = [module for module in CORES if module.split(".")[1] == group]
-            mutants = drawn(modules, size, seed)
+            mutants = drawn(modules, size * 3 if group == "detect" else size, seed)
             verdicts = list(zip(pool.map(_caught, mutants), mutants, strict=True))
             caught = sum(right for right, _ in verdicts)
             what = f"mutants of {group}" + (
