@@ -246,6 +246,14 @@ def test_sentences_in_any_order_end_as_sentences_do(unended: int, is_one: bool) 
     assert (heard(text) is not None) is is_one
 
 
+def test_a_refrain_between_sentences_that_are_new_is_none() -> None:
+    """Though they are made of the same few words."""
+    draw = random.Random(5)
+    names = ["cats", "dogs", "birds", "trees", "houses", "rivers", "hills", "roads"]
+    said = (f"{' and '.join(draw.sample(names, 6)).capitalize()}. And so it goes on and on. " for _ in range(80))
+    assert heard("".join(said)) is None
+
+
 def test_many_words_in_any_order_are_no_chant() -> None:
     """Some thirty different ones within so little are not the same few sentences."""
     draw = random.Random(4)

@@ -217,6 +217,15 @@ def test_an_equal_call_with_any_result_has_a_much_higher_bar() -> None:
     assert watched.verdicts[0].finding.count == 20
 
 
+def test_that_names_the_last_eight_calls_and_the_last_result() -> None:
+    watched = Watched(only="equal_any")
+    for n in range(20):
+        watched.turn(Did(content=f"{n} " * 300))
+    (found,) = watched.findings
+    assert found.calls == tuple(f"c{call}" for call in range(13, 21))
+    assert (found.onset, found.known) == (3, ("19 " * 300)[:400])
+
+
 def test_another_call_between_begins_that_anew_too() -> None:
     watched = Watched(only="equal_any")
     assert all(watched.turn(Did(content=str(n))) == [] for n in range(19))

@@ -369,6 +369,14 @@ def test_three_tries_to_mend_them_then_a_word_then_the_end() -> None:
     assert "problem 5" in watched.verdicts[-1].message
 
 
+def test_the_finding_names_the_last_tries_and_what_was_wrong() -> None:
+    watched = Watched(Thresholds(arguments=Steps(None, None, 12)), only="arguments")
+    play(watched, Did("read"), *(bad(arguments="{" * n, text=f"problem {n} " * 60) for n in range(12)))
+    (found,) = watched.findings
+    assert found.calls == tuple(f"c{call}" for call in range(6, 14))
+    assert (found.count, found.onset, found.known) == (12, 6, ("problem 11 " * 60)[:400])
+
+
 def test_arguments_that_fit_end_the_streak() -> None:
     watched = Watched(only="arguments")
     for fitting in (Did(), failed(), refused("block"), Did(kind="timed_out", error="timeout")):

@@ -55,11 +55,17 @@ def test_a_round_of_another_kind_begins_the_count_anew() -> None:
     assert played(watched, "abab" + "xbxbxb") == [9]  # the third time that b and x follow each other, and the first
 
 
-def test_of_equally_many_laps_those_of_the_smallest_period_are_named_else_the_most() -> None:
-    for lap, period in (("abcbcbc", 2), ("abcbc", 5)):
-        watched = Watched(only="interleaved")
-        played(watched, lap * min(LAPS))
-        assert watched.findings[-1].pattern == f"cycle of {period} among others"
+@pytest.mark.parametrize(("lap", "period"), [("abcbcbc", 2), ("abcbc", 5)])
+def test_the_most_laps_win_and_of_equally_many_those_of_the_smallest_period(lap: str, period: int) -> None:
+    watched = Watched(only="interleaved")
+    assert played(watched, "abcxx") == []  # all of it is known by now, and x is not what they begin with
+    played(watched, lap * (min(LAPS) - 1))
+    assert watched.findings[-1].pattern == f"cycle of {period} among others"
+    assert watched.findings[-1].count == min(LAPS)
+
+
+def test_one_known_call_over_and_over_is_no_cycle() -> None:
+    assert played(Watched(only="interleaved"), "a" * 30) == []
 
 
 def test_it_rests_on_the_calls_of_the_last_lap_and_goes_back_to_the_first_that_was_known() -> None:

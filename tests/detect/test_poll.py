@@ -146,6 +146,11 @@ def test_so_many_equal_pairs_in_the_window_stop_at_once() -> None:
     assert watched.verdicts[0].reason == "breaker"
 
 
+def test_it_says_so_once() -> None:
+    """Whoever goes on all the same, as a recorded run does, need not hear it each time."""
+    assert Watched(ONLY_BREAKER, only="breaker").turns(12, Did()) == {5: [("stop", "breaker")]}
+
+
 @pytest.mark.parametrize("mode", ["observe", "nudge"])
 def test_in_every_mode(mode: str) -> None:
     watched = Watched(ONLY_BREAKER, only="breaker", mode=mode)  # type: ignore[arg-type]

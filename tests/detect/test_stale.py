@@ -41,6 +41,14 @@ def test_it_names_the_last_calls_and_goes_back_to_the_first_without_news() -> No
     assert sorted(found.keys) == sorted({f'read {{"path":"{name}.txt"}}' for name in SHUFFLED[:block]})
 
 
+def test_of_many_calls_it_names_the_last_eight() -> None:
+    watched = Watched(only="stale")
+    names = "abcdefghijkl"
+    told(watched, *map(read, names * 2))
+    told(watched, *map(read, names[: sorted(STALE)[1]]))
+    assert watched.findings[-1].keys == tuple(f'read {{"path":"{name}.txt"}}' for name in "cdefghij")
+
+
 def test_each_count_is_told_once_however_it_goes_up_and_down() -> None:
     watched = Watched(only="stale", mode="observe")
     told(watched, *map(read, "abcdef" * 2))
@@ -117,6 +125,7 @@ def test_news_makes_up_for_three_rounds_without() -> None:
         ("{n} is what it is about now.", True),
         (TEXT + "\nOn page {n} there is more of it.", True),
         (TEXT + "\nIt is a long page.\n" + "Every line but one is as ever.\n" * 60 + "{n}, however.\n" * 3, True),
+        (TEXT + "\n" + "Every line but one is as ever.\n" * 30 + "{n}, however.\n" * 3, True),
         (TEXT + "\n{n}", True),
         (TEXT + "\n  {n:.3}  ", False),
         (TEXT, False),

@@ -33,7 +33,7 @@ SIZES: dict[str, tuple[int | None, int | None]] = {
 """How much of each part there is for a push and by night; None: it is not run.
 
 - ``chaos``: runs on each back end; ``hostile``: inputs; ``streams``: replies on each back end; ``leaks``: runs on each;
-- ``mutation``: mutants of each core, the detectors being one; 0 for all;
+- ``mutation``: mutants of each core, and three times as many of the detectors (without chant); 0 for all;
 - ``environment``: 1 for the tests of what reads and writes text, 2 for the whole suite; the others have one size.
 """
 

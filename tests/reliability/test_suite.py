@@ -65,6 +65,10 @@ def test_each_core_has_its_tests(module: str) -> None:
     assert all((ROOT / name).exists() for name in CORES[module])
 
 
+def test_each_core_is_in_one_row() -> None:
+    assert sorted(module for modules in parts.GROUPS.values() for module in modules) == sorted(CORES)
+
+
 def test_each_mutant_differs_from_the_source_and_from_the_others() -> None:
     source = ast.unparse(unchanged("watchkeeper.planner"))
     made = [
