@@ -329,9 +329,14 @@ class Log:
                 behind = n - reader.passed
         return behind
 
+    @property
+    def lags(self) -> bool:
+        """A reader that must see everything is behind by more than the bound."""
+        return self.lag() > KEEP
+
     async def caught_up(self) -> None:
         """Wait until no reader that must see everything lags by more than the bound."""
-        while self.lag() > KEEP:
+        while self.lags:
             slowest = min((r for r in self._readers.values() if r.must), key=lambda r: r.passed)
             await self.passed(slowest.name, self.n - KEEP // 2)
 
