@@ -194,18 +194,7 @@ class Log:
             raise RuntimeError(f"the log of run {self.run} has ended: {kind.__name__} comes too late")
         self.n = n = self.n + 1
         self.last_t = t = self._clock() - self.began
-        event = kind(
-            n=n,
-            run=self.run,
-            at=self._at + t,
-            t=t,
-            parent=self.parent,
-            context=self.context,
-            turn=self.turn,
-            slot=slot,
-            user_turn=self.user_turn,
-            **fields,
-        )
+        event = kind(n, self.run, self._at + t, t, self.parent, self.context, self.turn, slot, self.user_turn, **fields)
         self._events.append(event)
         folds = self._folds.get(kind)
         if folds is not None:
