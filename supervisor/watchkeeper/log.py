@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -109,8 +110,7 @@ class Reader:
         start = self.taken + 1 - first
         count = min(limit, log.n - self.taken)
         if count > 0:
-            events = log._events
-            found.extend(events[i] for i in range(start, start + count))
+            found += log._part(start, count)
             self.taken += count
         return found
 
@@ -242,6 +242,13 @@ class Log:
     def kept(self) -> tuple[Event, ...]:
         """The facts that are still there, from :attr:`first` on."""
         return tuple(self._events)
+
+    def _part(self, start: int, count: int) -> list[Event]:
+        """So many of the facts that are kept, from this place on. What is asked for stands near the end, as a rule."""
+        behind = len(self._events) - start
+        last = list(islice(reversed(self._events), behind - count, behind))
+        last.reverse()
+        return last
 
     def reader(
         self,
