@@ -19,9 +19,9 @@ from ..context.room import Room
 from ..decisions import UNSTORED, Act, Answer, End, Push, Situation, Tries, decide
 from ..detect.chant import FINISH, Chant
 from ..finishing import frees
-from ..goal.conduct import Conduct, ending_in
+from ..goal.conduct import Conduct, end_in
 from ..goal.status import Left, Standing
-from ..guards.evidence import Evidence, Missing
+from ..guards.evidence import NOTHING_MISSING, Evidence
 from ..guards.request import Halt, Heard, Preview
 from ..history import History
 from ..ladder import strongest
@@ -69,7 +69,6 @@ LEAST_DENSITY = 0.2
 """Tokens per character that a request has at least. As long as nobody has counted any, nothing that may fit is cut or
 held back: a server says so if it does not."""
 MARGIN = 1.15
-NOTHING_MISSING = Missing([], (), [])
 CITED = "[call:"
 """With which a citation of a call begins: what an answer without any costs is one look for it."""
 MAX_WORD = 2000
@@ -583,20 +582,22 @@ class AgentActor:
     # -- ask ---------------------------------------------------------------------------------------------------------
 
     def _request(self, tools_off: bool, max_tokens: int | None) -> Request:
-        system = (Message("system", self._instructions),) if self._instructions else ()
         choice = self._agent.tool_choice
         specs = () if self._withheld else self._specs
         if tools_off:
             choice = "none"
         elif choice != "none" and self._called:
             choice = "auto"  # a forced call is forced once: else it would be forced for ever
-        view = self._history.view()
+        messages = self._history.viewed()  # a list of our own: of a long one each copy costs
         if self._agent.cite:
             from ..answers.citations import labelled
 
-            view = labelled(view, self._run.ledger)
+            messages = labelled(messages, self._run.ledger)
+        end_in(messages, self._last_word)
+        if self._instructions:
+            messages.insert(0, Message("system", self._instructions))
         return Request(
-            messages=system + ending_in(view, self._last_word),
+            messages=tuple(messages),
             tools=specs,
             tool_choice=choice if specs else "auto",
             max_tokens=max_tokens,
