@@ -148,10 +148,18 @@ class Executor:
         The task that reads them works at their calls too, so that a call which does not wait costs no other task. A
         call that is given up keeps the task that it runs in: another one goes on reading then.
         """
-        self._batches = batches
+        self._batches, reads = batches, True
+        while reads:
+            # One scope for many batches: only a call that runs into its deadline, or a cancel, uses it up.
+            with anyio.CancelScope() as scope:
+                reads = await self._lead(batches, scope)
+            self._spawn()
+
+    async def _lead(self, batches: MemoryObjectReceiveStream[Batch], scope: anyio.CancelScope) -> bool:
+        """Deal with batches within this scope. False: there is nothing more to read, or not for this task."""
         async for batch in batches:
             if self._why is not None:
-                return  # it came too late: whoever ends the run gives its calls their results
+                return False  # it came too late: whoever ends the run gives its calls their results
             self._batch = batch
             if batch.again and self._unknown:
                 await self._look_what_happened(batch)
@@ -171,8 +179,11 @@ class Executor:
                     self._make_ready(slot)
             if self._asking:
                 self._look_still()
-            if self._takes_worker() and not await self._work(leads=True):
-                return
+            if self._takes_worker() and not await self._work(scope, leads=True):
+                return False
+            if scope.cancel_called:
+                return True
+        return False
 
     async def _read_on(self, batches: MemoryObjectReceiveStream[Batch]) -> None:
         """In the place of a task that was given up with its call."""
@@ -571,7 +582,7 @@ class Executor:
     def _spawn(self) -> None:
         """One more worker if there is work for it. A worker that never waits needs no second one beside it."""
         if self._takes_worker():
-            self._tasks.start_soon(self._work, name="watchkeeper worker")
+            self._tasks.start_soon(self._work_apart, name="watchkeeper worker")
 
     def _takes_worker(self) -> bool:
         """Whether there is work for one more worker, which is counted then."""
@@ -582,37 +593,40 @@ class Executor:
             self._look_still()
         return True
 
-    async def _work(self, leads: bool = False) -> bool:
-        """Run what is ready, one call after the other. ``leads``: in the task that reads the batches. False: it was
-        given up with the call that it ran."""
+    async def _work_apart(self) -> None:
         with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            lost = False
-            try:
-                count = 0
-                while self._ready and not scope.cancel_called and self._why is None:
-                    slot = self._ready.popleft()
-                    if leads:
-                        self._leading = slot
-                    try:
-                        await self._call(slot, scope)
-                    except Exception as error:
-                        self._crashed(slot, error)
-                    if slot.lost:
-                        lost = True
-                        return False
-                    count += 1
-                    if count % CHECKPOINT == 0:
-                        await anyio.lowlevel.checkpoint()
-                        await self._log.caught_up()
-            finally:
-                self._scopes.discard(scope)
-                if not lost:
-                    self._workers -= 1
-                    self._check_quiet()
-                    if self._asking:
-                        self._look_still()
+            await self._work(scope)
         self._spawn()
+
+    async def _work(self, scope: anyio.CancelScope, *, leads: bool = False) -> bool:
+        """Run what is ready, one call after the other, within this scope. ``leads``: in the task that reads the
+        batches. False: it was given up with the call that it ran."""
+        self._scopes.add(scope)
+        lost = False
+        try:
+            count = 0
+            while self._ready and not scope.cancel_called and self._why is None:
+                slot = self._ready.popleft()
+                if leads:
+                    self._leading = slot
+                try:
+                    await self._call(slot, scope)
+                except Exception as error:
+                    self._crashed(slot, error)
+                if slot.lost:
+                    lost = True
+                    return False
+                count += 1
+                if count % CHECKPOINT == 0:
+                    await anyio.lowlevel.checkpoint()
+                    await self._log.caught_up()
+        finally:
+            self._scopes.discard(scope)
+            if not lost:
+                self._workers -= 1
+                self._check_quiet()
+                if self._asking:
+                    self._look_still()
         return True
 
     def _crashed(self, slot: Slot, error: Exception) -> None:
