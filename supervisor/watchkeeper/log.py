@@ -373,5 +373,5 @@ class Log:
         for reader in self._readers.values():
             if reader.must and reader.taken + 1 < keep_from:
                 keep_from = reader.taken + 1
-        while len(events) > self.keep and events[0].n < keep_from:
+        for _ in range(min(len(events) - self.keep, keep_from - self.first)):
             events.popleft()
