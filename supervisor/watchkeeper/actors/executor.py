@@ -623,6 +623,8 @@ class Executor:
         finally:
             self._scopes.discard(scope)
             if not lost:
+                if leads:
+                    self._leading = None
                 self._workers -= 1
                 self._check_quiet()
                 if self._asking:
