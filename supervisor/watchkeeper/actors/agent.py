@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -11,7 +11,7 @@ import msgspec
 from anyio.streams.memory import MemoryObjectSendStream
 
 from ..agent import Agent
-from ..allowance import Allowance
+from ..allowance import Allowance, Uses
 from ..asking import ask
 from ..budget import EXACT, Budget, Hold, Short
 from ..context.cuts import size
@@ -50,7 +50,6 @@ from ..prices import Prices
 from ..provider import Provider
 from ..recovery.turns import Turns
 from ..retry import Again, GivingUp, retrying
-from ..stopwatch import Timed
 from .executor import Batch
 
 if TYPE_CHECKING:
@@ -289,7 +288,7 @@ class AgentActor:
             said = self._heard(self._preview(tools_off, self.turns)) if self._heard is not None else None
             if said is not None and said.halt is not None:
                 return self._halted(said.halt)
-            self._end_in(said, tools_off, self._run.times())
+            self._end_in(said, tools_off, self._allowance.uses(self._run.times()))
             return await self._turn(tools_off, batches)
         if replied is None:
             return None
@@ -331,9 +330,10 @@ class AgentActor:
         over = self._over_limit()
         if over:
             fired["budget"] = over
+        uses = self._allowance.uses(times)
         if left is not None and left < 1:
             fired["finish"] = "turns"
-        elif near := self._nearly_used(times):
+        elif near := self._nearly_used(uses):
             fired["finish"] = near
         elif self._room.full:
             fired["finish"] = "context"
@@ -357,7 +357,7 @@ class AgentActor:
         else:
             if pilot is not None:
                 tools_off = pilot.turn(left, self._estimate)
-            self._remind(times)
+            self._remind(uses)
             if self._run.drawn.take({"turns": 1}) is not None and self._run.lacks({"turns": 1}):
                 return self._limit("turns")  # a sub-agent has taken what was granted for this one
         said: Heard | None = None
@@ -367,17 +367,17 @@ class AgentActor:
                 return self._halted(said.halt)
         self.turns += 1
         self._log.turn += 1
-        self._end_in(said, tools_off, times)
+        self._end_in(said, tools_off, uses)
         self._log.append_clean(
             TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0
         )
         return tools_off
 
-    def _end_in(self, said: Heard | None, tools_off: bool, times: Sequence[Timed]) -> None:
+    def _end_in(self, said: Heard | None, tools_off: bool, uses: Uses) -> None:
         """Say what stands at the end of the next request."""
         if self._conduct.says_anything or said is not None:
             words = [] if said is None else [self._log.redaction.within(word, MAX_WORD) for word in said.words]
-            standing = self._standing(tools_off, times)
+            standing = self._standing(tools_off, uses)
             self._last_word = self._conduct.last_word(standing, self._history.user_last, words)
 
     def _preview(self, tools_off: bool, turn: int) -> Preview:
@@ -414,22 +414,22 @@ class AgentActor:
             return "calls"
         return None
 
-    def _nearly_used(self, times: Sequence[Timed]) -> str | None:
+    def _nearly_used(self, uses: Uses) -> str | None:
         """A dimension of which no more is left than a last answer should have."""
         at = self._agent.profile.finish_at
         if at >= 1:
             return None
-        return self._allowance.nearly_used(at, times, self._estimate() if self.turns else 0)
+        return self._allowance.nearly_used(at, uses, self._estimate() if self.turns else 0)
 
-    def _remind(self, times: Sequence[Timed]) -> None:
+    def _remind(self, uses: Uses) -> None:
         at = self._agent.profile.remind_at
-        for name, share, left in self._allowance.uses(times):
-            if share >= at and name not in self._reminded:
+        for name, share, left in uses.all():
+            if share >= at and name not in self._reminded and not self._allowance.is_small(name):
                 self._reminded.add(name)
                 told = self._wording.limit_near(name, share, left, self.turns, self._run.ledger.by_tool)
                 self._log.append(Reminded, text=told.text, about=name)
 
-    def _standing(self, tools_off: bool, times: Sequence[Timed]) -> Standing:
+    def _standing(self, tools_off: bool, uses: Uses) -> Standing:
         more, missing = self._budget.left("turns"), self._evidence.missing()
         return Standing(
             turn=self.turns,
@@ -438,8 +438,8 @@ class AgentActor:
             finishing=self._finish_left + 1 if self._finishing is not None else None,
             left=[
                 Left(use.dimension, use.left, use.share)
-                for use in self._allowance.rest(times)
-                if self._specs or not use.dimension.startswith("calls")
+                for use in uses.all()
+                if use.dimension != "turns" and (self._specs or not use.dimension.startswith("calls"))
             ],
             required=missing.required,
             any_of=missing.any_of,
@@ -627,7 +627,7 @@ class AgentActor:
     async def _ask(self, tools_off: bool) -> Reply | End | None:
         """Ask with retries. Each attempt has a hold of its own; a failed one that was sent is charged at it. None: the
         step of a plan has not enough left for it."""
-        agent, log = self._agent, self._log
+        agent, log, clean = self._agent, self._log, self._log.redaction.text
         deadline = self._run.deadline()
 
         async def attempt(number: int) -> Reply | End | None:
@@ -645,15 +645,15 @@ class AgentActor:
             try:
                 max_tokens = int(hold.amounts["output_tokens"])
                 request = self._request(tools_off, max_tokens)
-                log.append(
+                log.append_clean(
                     ModelRequested,
-                    model=agent.model.name,
+                    model=clean(agent.model.name),
                     attempt=number,
                     messages=len(request.messages),
                     input_estimate=estimate,
                     max_tokens=max_tokens,
-                    tool_choice=request.tool_choice,
-                    told=self._last_word,
+                    tool_choice=clean(request.tool_choice),
+                    told=clean(self._last_word),
                 )
                 await log.durable()
                 reply = await ask(
