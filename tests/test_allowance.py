@@ -90,21 +90,25 @@ def test_without_a_price_money_is_unknown() -> None:
 
 def test_what_is_nearly_used_up() -> None:
     free = allowance(tokens=1000)
-    assert free.nearly_used(0.9, (), 400) is None
-    assert free.nearly_used(0.9, (), 500) == "tokens"  # this request and not one more
+    assert free.nearly_used(0.9, free.uses(()), 400) is None
+    assert free.nearly_used(0.9, free.uses(()), 500) == "tokens"  # this request and not one more
     made = allowance(money=1.0)
-    assert made.nearly_used(0.9, (), 400) is None
-    assert made.nearly_used(0.9, (), 480) == "money"
+    assert made.nearly_used(0.9, made.uses(()), 400) is None
+    assert made.nearly_used(0.9, made.uses(()), 480) == "money"
     budget = Budget(output_tokens=1000)
     assert budget.take({"output_tokens": 900}) is None
-    assert Allowance(budget, 500).nearly_used(0.9, (), 0) == "output_tokens"
-    assert Allowance(budget, 500).nearly_used(0.91, (), 0) is None
+    written = Allowance(budget, 500)
+    assert written.nearly_used(0.9, written.uses(()), 0) == "output_tokens"
+    assert written.nearly_used(0.91, written.uses(()), 0) is None
     time = [Timed("time", 50.0, 100.0, True), Timed("working_time", 9.0, 10.0, True)]
-    assert allowance().nearly_used(0.9, time, 0) == "working_time"
+    assert free.nearly_used(0.9, free.uses(time), 0) == "working_time"
 
 
 def test_how_limited_dimensions_stand() -> None:
     budget = Budget(**{"turns": 10, "calls": 3, "calls:look": 4, "pages": 8, "tokens": None})
     assert budget.take({"turns": 5, "calls": 3, "calls:look": 1, "pages": 6}) is None
-    uses = list(Allowance(budget, 500).uses([Timed("time", 25.0, 100.0, True)]))
-    assert uses == [("turns", 0.5, 5), ("calls:look", 0.25, 3), ("pages", 0.75, 2), ("time", 0.25, 75.0)]
+    made = Allowance(budget, 500)
+    assert list(made.uses([Timed("time", 25.0, 100.0, True)]).all()) == [
+        ("turns", 0.5, 5), ("calls", 1.0, 0), ("calls:look", 0.25, 3), ("pages", 0.75, 2), ("time", 0.25, 75.0)
+    ]  # fmt: skip
+    assert [name for name in ("turns", "calls", "calls:look", "pages", "time") if made.is_small(name)] == ["calls"]

@@ -37,6 +37,17 @@ class Use(NamedTuple):
     left: float
 
 
+class Uses(NamedTuple):
+    """How all limits stand at one moment: those of the budget by dimension, and those of time."""
+
+    budget: dict[str, Use]
+    times: list[Use]
+
+    def all(self) -> Iterator[Use]:
+        yield from self.budget.values()
+        yield from self.times
+
+
 class Allowance:
     """One run's view of its budget, in requests. ``price`` is the model's, as soon as it is known."""
 
@@ -44,9 +55,6 @@ class Allowance:
         self.price: Price | None = None
         self._budget = budget
         self._reply_tokens = reply_tokens
-        limited = dict.fromkeys(name for one in budget.path for name in one.limits)
-        self._all = tuple(name for name in limited if name != "turns")
-        self._limited = tuple(name for name in limited if not _is_counted(name) or (budget.limit(name) or 0) > FEW)
 
     @property
     def unpriced(self) -> bool:
@@ -90,34 +98,33 @@ class Allowance:
         unknown = () if self.price is not None else ("money",)
         return Charge(usage, amounts, self._budget.settle(hold, amounts, unknown), unknown)
 
-    def nearly_used(self, at: float, times: Sequence[Timed], read: int) -> str | None:
+    def nearly_used(self, at: float, uses: Uses, read: int) -> str | None:
         """A dimension of which so large a share is used up, or too little left for one more request after the next,
         which reads so much: better an answer now than none then."""
+        limited = uses.budget
         for name in GRADUAL:
-            if self._budget.share(name) >= at:
+            if (limited[name].share if name in limited else 0.0) >= at:
                 return name
-        for time in times:
+        for time in uses.times:
             if time.share >= at:
-                return time.reason
+                return time.dimension
         for name, amount in self._most(read, LEAST_REPLY).items():
-            left = self._budget.left(name)
-            if left is not None and left < 2 * amount:
+            if name in limited and limited[name].left < 2 * amount:
                 return name
         return None
 
-    def uses(self, times: Sequence[Timed]) -> Iterator[Use]:
-        """How each limited dimension stands, save for those that allow only a few turns or calls anyway."""
-        for name in self._limited:
-            yield Use(name, self._budget.share(name), max(self._budget.left(name) or 0.0, 0.0))
-        for time in times:
-            yield Use(time.reason, time.share, time.left)
+    def uses(self, times: Sequence[Timed]) -> Uses:
+        """How each limited dimension stands."""
+        budget, found = self._budget, {}
+        for one in budget.path:
+            for name in one.limits:
+                if name not in found:
+                    found[name] = Use(name, budget.share(name), max(budget.left(name) or 0.0, 0.0))
+        return Uses(found, [Use(time.reason, time.share, max(time.left, 0.0)) for time in times])
 
-    def rest(self, times: Sequence[Timed]) -> Iterator[Use]:
-        """How each limited dimension stands, save for turns."""
-        for name in self._all:
-            yield Use(name, self._budget.share(name), max(self._budget.left(name) or 0.0, 0.0))
-        for time in times:
-            yield Use(time.reason, time.share, max(time.left, 0.0))
+    def is_small(self, dimension: str) -> bool:
+        """It allows only a few turns or calls anyway."""
+        return _is_counted(dimension) and (self._budget.limit(dimension) or 0) <= FEW
 
     def _rooms(self, read: int) -> Iterator[tuple[str, float]]:
         """How long the reply may be, by each dimension that limits it."""

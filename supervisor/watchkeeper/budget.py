@@ -126,8 +126,7 @@ class Budget:
         for budget in self.path:
             for dimension, amount in amounts.items():
                 budget.spent[dimension] = budget.spent.get(dimension, 0) + amount
-                excess = budget.excess(dimension)
-                if excess:
+                if dimension in budget.limits and (excess := budget.excess(dimension)):
                     over[dimension] = max(over.get(dimension, 0.0), excess)
         return over
 
@@ -173,9 +172,10 @@ class Budget:
 
     def _short(self, amounts: Mapping[str, float]) -> Short | None:
         _check(amounts)
+        limited = [budget for budget in self.path if budget.limits]
         for dimension, amount in amounts.items():
-            for budget in self.path:
-                if not budget.fits(dimension, amount):
+            for budget in limited:
+                if dimension in budget.limits and not budget.fits(dimension, amount):
                     return Short(dimension, amount, max(self.left(dimension) or 0.0, 0.0))
         return None
 

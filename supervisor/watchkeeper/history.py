@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from .context.cuts import Cuts, Note, size, view
@@ -82,7 +83,11 @@ class History:
 
     def view(self) -> tuple[Message, ...]:
         """The conversation as a model reads it: the output of tools is marked as such, and imitates no mark of ours."""
-        return self.marked() if self.cuts is None else self.seen(self.cuts)
+        return tuple(self._view) if self.cuts is None else self.seen(self.cuts)
+
+    def viewed(self) -> list[Message]:
+        """The same, as a list to be added to."""
+        return self._view.copy() if self.cuts is None else view(self._view, self.cuts, self.shortened)
 
     def seen(self, cuts: Cuts) -> tuple[Message, ...]:
         """The view as it would be with these cuts."""
@@ -241,6 +246,7 @@ def unique(wanted: str | None, taken: set[str], number: int) -> str:
         number += 1
 
 
+@lru_cache(1024)
 def sendable_name(name: str) -> str:
     """A tool's name as a server accepts it in a conversation, whatever the model wrote."""
     return _NO_NAME.sub("_", name)[:64] or "unnamed"

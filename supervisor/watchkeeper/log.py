@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -109,8 +110,7 @@ class Reader:
         start = self.taken + 1 - first
         count = min(limit, log.n - self.taken)
         if count > 0:
-            events = log._events
-            found.extend(events[i] for i in range(start, start + count))
+            found += log._part(start, count)
             self.taken += count
         return found
 
@@ -194,18 +194,7 @@ class Log:
             raise RuntimeError(f"the log of run {self.run} has ended: {kind.__name__} comes too late")
         self.n = n = self.n + 1
         self.last_t = t = self._clock() - self.began
-        event = kind(
-            n=n,
-            run=self.run,
-            at=self._at + t,
-            t=t,
-            parent=self.parent,
-            context=self.context,
-            turn=self.turn,
-            slot=slot,
-            user_turn=self.user_turn,
-            **fields,
-        )
+        event = kind(n, self.run, self._at + t, t, self.parent, self.context, self.turn, slot, self.user_turn, **fields)
         self._events.append(event)
         folds = self._folds.get(kind)
         if folds is not None:
@@ -253,6 +242,13 @@ class Log:
     def kept(self) -> tuple[Event, ...]:
         """The facts that are still there, from :attr:`first` on."""
         return tuple(self._events)
+
+    def _part(self, start: int, count: int) -> list[Event]:
+        """So many of the facts that are kept, from this place on. What is asked for stands near the end, as a rule."""
+        behind = len(self._events) - start
+        last = list(islice(reversed(self._events), behind - count, behind))
+        last.reverse()
+        return last
 
     def reader(
         self,
@@ -329,9 +325,14 @@ class Log:
                 behind = n - reader.passed
         return behind
 
+    @property
+    def lags(self) -> bool:
+        """A reader that must see everything is behind by more than the bound."""
+        return self.lag() > KEEP
+
     async def caught_up(self) -> None:
         """Wait until no reader that must see everything lags by more than the bound."""
-        while self.lag() > KEEP:
+        while self.lags:
             slowest = min((r for r in self._readers.values() if r.must), key=lambda r: r.passed)
             await self.passed(slowest.name, self.n - KEEP // 2)
 
@@ -372,5 +373,5 @@ class Log:
         for reader in self._readers.values():
             if reader.must and reader.taken + 1 < keep_from:
                 keep_from = reader.taken + 1
-        while len(events) > self.keep and events[0].n < keep_from:
+        for _ in range(min(len(events) - self.keep, keep_from - self.first)):
             events.popleft()

@@ -243,8 +243,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """From the cancel request to the last task joined, or to the grace period."""
 
 
-class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
-    """A fact of a run, numbered from 1 without gaps."""
+class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type"):
+    """A fact of a run, numbered from 1 without gaps. The log gives what all facts have by place, which is faster."""
 
     n: int
     run: str
@@ -270,7 +270,7 @@ class Gap:
         return f"<Gap {self.first}-{self.last}>"
 
 
-class RunStarted(Event, frozen=True, gc=False, tag="run_started"):
+class RunStarted(Event, frozen=True, gc=False, kw_only=True, tag="run_started"):
     agent: str
     task: str
     tools: tuple[str, ...] = ()
@@ -294,7 +294,7 @@ class RunStarted(Event, frozen=True, gc=False, tag="run_started"):
     version: int = FORMAT
 
 
-class Recovered(Event, frozen=True, gc=False, tag="recovered"):
+class Recovered(Event, frozen=True, gc=False, kw_only=True, tag="recovered"):
     """Another attempt goes on with the run where the facts of those before it end."""
 
     attempt: int
@@ -306,13 +306,13 @@ class Recovered(Event, frozen=True, gc=False, tag="recovered"):
     agent: str = ""
 
 
-class Suspended(Event, frozen=True, gc=False, tag="suspended"):
+class Suspended(Event, frozen=True, gc=False, kw_only=True, tag="suspended"):
     """This attempt has given the run back in order; another one goes on with it."""
 
     attempt: int
 
 
-class LimitsRaised(Event, frozen=True, gc=False, tag="limits_raised"):
+class LimitsRaised(Event, frozen=True, gc=False, kw_only=True, tag="limits_raised"):
     """Somebody has granted the run more."""
 
     amounts: dict[str, float]
@@ -322,29 +322,29 @@ class LimitsRaised(Event, frozen=True, gc=False, tag="limits_raised"):
     by: str = ""
 
 
-class RunEnding(Event, frozen=True, gc=False, tag="run_ending"):
+class RunEnding(Event, frozen=True, gc=False, kw_only=True, tag="run_ending"):
     status: Status
     reason: str
 
 
-class RunEnded(Event, frozen=True, gc=False, tag="run_ended"):
+class RunEnded(Event, frozen=True, gc=False, kw_only=True, tag="run_ended"):
     outcome: Outcome
 
 
-class UserMessage(Event, frozen=True, gc=False, tag="user_message"):
+class UserMessage(Event, frozen=True, gc=False, kw_only=True, tag="user_message"):
     text: str
     source: Literal["task", "steer"] = "task"
     command: str = ""
     """Id of the command by which it was sent, where it came from outside the process."""
 
 
-class TurnStarted(Event, frozen=True, gc=False, tag="turn_started"):
+class TurnStarted(Event, frozen=True, gc=False, kw_only=True, tag="turn_started"):
     tools_on: bool = True
     left: int | None = None
     """Turns left after this one before the finishing window closes."""
 
 
-class ModelRequested(Event, frozen=True, gc=False, tag="model_requested"):
+class ModelRequested(Event, frozen=True, gc=False, kw_only=True, tag="model_requested"):
     model: str
     attempt: int = 1
     messages: int = 0
@@ -355,18 +355,18 @@ class ModelRequested(Event, frozen=True, gc=False, tag="model_requested"):
     """What stood at its end and is not part of the conversation: the status line, behind the goal where it was due."""
 
 
-class ModelFirstChunk(Event, frozen=True, gc=False, tag="model_first_chunk"):
+class ModelFirstChunk(Event, frozen=True, gc=False, kw_only=True, tag="model_first_chunk"):
     seconds: float
 
 
-class ModelStreamed(Event, frozen=True, gc=False, tag="model_streamed"):
+class ModelStreamed(Event, frozen=True, gc=False, kw_only=True, tag="model_streamed"):
     """Text that came in since the last such event: every 400 characters or 0.5 s."""
 
     channel: Channel
     text: str
 
 
-class ModelReplied(Event, frozen=True, gc=False, tag="model_replied"):
+class ModelReplied(Event, frozen=True, gc=False, kw_only=True, tag="model_replied"):
     text: str
     calls: tuple[Call, ...] = ()
     finish: str = "stop"
@@ -377,14 +377,14 @@ class ModelReplied(Event, frozen=True, gc=False, tag="model_replied"):
     """False for a reply that is not part of the conversation (empty or cut off)."""
 
 
-class ModelRetried(Event, frozen=True, gc=False, tag="model_retried"):
+class ModelRetried(Event, frozen=True, gc=False, kw_only=True, tag="model_retried"):
     attempt: int
     error: str
     wait: float
     detail: str = ""
 
 
-class ModelPartialDropped(Event, frozen=True, gc=False, tag="model_partial_dropped"):
+class ModelPartialDropped(Event, frozen=True, gc=False, kw_only=True, tag="model_partial_dropped"):
     """A cut-off attempt: its text and calls count nowhere, its tokens are estimated at the hold."""
 
     attempt: int
@@ -393,19 +393,19 @@ class ModelPartialDropped(Event, frozen=True, gc=False, tag="model_partial_dropp
     estimate: int
 
 
-class ModelFailed(Event, frozen=True, gc=False, tag="model_failed"):
+class ModelFailed(Event, frozen=True, gc=False, kw_only=True, tag="model_failed"):
     error: str
     detail: str
     attempts: int = 1
 
 
-class CallProposed(Event, frozen=True, gc=False, tag="call_proposed"):
+class CallProposed(Event, frozen=True, gc=False, kw_only=True, tag="call_proposed"):
     call_id: str
     tool: str
     arguments: str
 
 
-class CallAdmitted(Event, frozen=True, gc=False, tag="call_admitted"):
+class CallAdmitted(Event, frozen=True, gc=False, kw_only=True, tag="call_admitted"):
     call_id: str
     tool: str
     key: str
@@ -417,7 +417,7 @@ class CallAdmitted(Event, frozen=True, gc=False, tag="call_admitted"):
     repaired: bool = False
 
 
-class CallReplaced(Event, frozen=True, gc=False, tag="call_replaced"):
+class CallReplaced(Event, frozen=True, gc=False, kw_only=True, tag="call_replaced"):
     """A guard has put another call in the place of this one, or an answer: what follows under its id is of that."""
 
     call_id: str
@@ -431,7 +431,7 @@ class CallReplaced(Event, frozen=True, gc=False, tag="call_replaced"):
     why: str = ""
 
 
-class CallStarted(Event, frozen=True, gc=False, tag="call_started"):
+class CallStarted(Event, frozen=True, gc=False, kw_only=True, tag="call_started"):
     call_id: str
     tool: str
     attempt: int = 1
@@ -444,7 +444,7 @@ class CallStarted(Event, frozen=True, gc=False, tag="call_started"):
     """Where the key is that of an earlier run, whose call is run again because nobody knows its outcome: that run."""
 
 
-class CallEnded(Event, frozen=True, gc=False, tag="call_ended"):
+class CallEnded(Event, frozen=True, gc=False, kw_only=True, tag="call_ended"):
     result: Result
     key: str = ""
     arguments: str = ""
@@ -457,7 +457,7 @@ class CallEnded(Event, frozen=True, gc=False, tag="call_ended"):
     """Full text of an error, for people; never sent to the model."""
 
 
-class ApprovalRequested(Event, frozen=True, gc=False, tag="approval_requested"):
+class ApprovalRequested(Event, frozen=True, gc=False, kw_only=True, tag="approval_requested"):
     """A call, or an answer, waits for a yes or a no."""
 
     approval: str
@@ -477,7 +477,7 @@ class ApprovalRequested(Event, frozen=True, gc=False, tag="approval_requested"):
     """The guards that ask."""
 
 
-class ApprovalResolved(Event, frozen=True, gc=False, tag="approval_resolved"):
+class ApprovalResolved(Event, frozen=True, gc=False, kw_only=True, tag="approval_resolved"):
     """What became of it. Also for a call that an earlier approval covers, and so asks nobody: ``approval`` is that."""
 
     approval: str
@@ -491,7 +491,7 @@ class ApprovalResolved(Event, frozen=True, gc=False, tag="approval_resolved"):
     """Which calls of the tool it covers from now on, by patterns for arguments; None: those with equal arguments."""
 
 
-class WouldRefuse(Event, frozen=True, gc=False, tag="would_refuse"):
+class WouldRefuse(Event, frozen=True, gc=False, kw_only=True, tag="would_refuse"):
     """What a guard in the mode ``observe`` would have done, and did not."""
 
     by: str
@@ -503,7 +503,7 @@ class WouldRefuse(Event, frozen=True, gc=False, tag="would_refuse"):
     text: str = ""
 
 
-class GuardOverran(Event, frozen=True, gc=False, tag="guard_overran"):
+class GuardOverran(Event, frozen=True, gc=False, kw_only=True, tag="guard_overran"):
     """A rule that somebody else wrote took longer than its limit; for the rest of the run its answer is ``then``."""
 
     by: str
@@ -512,22 +512,22 @@ class GuardOverran(Event, frozen=True, gc=False, tag="guard_overran"):
     then: Literal["allow", "deny", "ask"]
 
 
-class FindingMade(Event, frozen=True, gc=False, tag="finding_made"):
+class FindingMade(Event, frozen=True, gc=False, kw_only=True, tag="finding_made"):
     finding: Finding
 
 
-class Nudged(Event, frozen=True, gc=False, tag="nudged"):
+class Nudged(Event, frozen=True, gc=False, kw_only=True, tag="nudged"):
     text: str
     by: str
     cause: int = 0
 
 
-class Reminded(Event, frozen=True, gc=False, tag="reminded"):
+class Reminded(Event, frozen=True, gc=False, kw_only=True, tag="reminded"):
     text: str
     about: str
 
 
-class PushedBack(Event, frozen=True, gc=False, tag="pushed_back"):
+class PushedBack(Event, frozen=True, gc=False, kw_only=True, tag="pushed_back"):
     """A reply that was not accepted as the answer, and what the model is told about it."""
 
     text: str
@@ -537,7 +537,7 @@ class PushedBack(Event, frozen=True, gc=False, tag="pushed_back"):
     """False when the reply behind it is not part of the conversation (an empty one)."""
 
 
-class OpinionAsked(Event, frozen=True, gc=False, tag="opinion_asked"):
+class OpinionAsked(Event, frozen=True, gc=False, kw_only=True, tag="opinion_asked"):
     """A second opinion is waited for; what it costs stands in ``Held`` and ``Settled``."""
 
     by: Opinion
@@ -545,7 +545,7 @@ class OpinionAsked(Event, frozen=True, gc=False, tag="opinion_asked"):
     """Empty for a rule."""
 
 
-class OpinionGiven(Event, frozen=True, gc=False, tag="opinion_given"):
+class OpinionGiven(Event, frozen=True, gc=False, kw_only=True, tag="opinion_given"):
     """A second opinion on one call, or on an answer."""
 
     by: Opinion
@@ -564,19 +564,19 @@ class OpinionGiven(Event, frozen=True, gc=False, tag="opinion_given"):
     seconds: float = 0.0
 
 
-class Blocked(Event, frozen=True, gc=False, tag="blocked"):
+class Blocked(Event, frozen=True, gc=False, kw_only=True, tag="blocked"):
     keys: tuple[str, ...]
     by: str
     cause: int = 0
     known: str | None = None
 
 
-class Stopped(Event, frozen=True, gc=False, tag="stopped"):
+class Stopped(Event, frozen=True, gc=False, kw_only=True, tag="stopped"):
     verdict: Verdict
     cause: int = 0
 
 
-class Paused(Event, frozen=True, gc=False, tag="paused"):
+class Paused(Event, frozen=True, gc=False, kw_only=True, tag="paused"):
     reason: str
     deadline: float | None = None
     """Seconds until the run is stopped if nobody resumes it."""
@@ -587,28 +587,28 @@ class Paused(Event, frozen=True, gc=False, tag="paused"):
     """Nobody has asked for it: the journal cannot be written, and the run goes on when it can."""
 
 
-class Resumed(Event, frozen=True, gc=False, tag="resumed"):
+class Resumed(Event, frozen=True, gc=False, kw_only=True, tag="resumed"):
     reason: str = ""
 
 
-class CancelRequested(Event, frozen=True, gc=False, tag="cancel_requested"):
+class CancelRequested(Event, frozen=True, gc=False, kw_only=True, tag="cancel_requested"):
     mode: Mode
     reason: str
     status: Status = "cancelled"
     """What the run ends as: ``handed_over`` where it is to go to a person."""
 
 
-class CancelConfirmed(Event, frozen=True, gc=False, tag="cancel_confirmed"):
+class CancelConfirmed(Event, frozen=True, gc=False, kw_only=True, tag="cancel_confirmed"):
     seconds: float
     abandoned: tuple[str, ...] = ()
 
 
-class Held(Event, frozen=True, gc=False, tag="held"):
+class Held(Event, frozen=True, gc=False, kw_only=True, tag="held"):
     amounts: dict[str, float]
     held: str
 
 
-class Settled(Event, frozen=True, gc=False, tag="settled"):
+class Settled(Event, frozen=True, gc=False, kw_only=True, tag="settled"):
     amounts: dict[str, float]
     held: str
     estimated: bool = False
@@ -616,28 +616,28 @@ class Settled(Event, frozen=True, gc=False, tag="settled"):
     """Dimensions in which something was spent and nobody knows how much."""
 
 
-class Overrun(Event, frozen=True, gc=False, tag="overrun"):
+class Overrun(Event, frozen=True, gc=False, kw_only=True, tag="overrun"):
     dimension: str
     over: float
 
 
-class EvidenceFound(Event, frozen=True, gc=False, tag="evidence"):
+class EvidenceFound(Event, frozen=True, gc=False, kw_only=True, tag="evidence"):
     """The productive calls of a turn: what an answer may rest on."""
 
     calls: tuple[str, ...]
 
 
-class DetectorFailed(Event, frozen=True, gc=False, tag="detector_failed"):
+class DetectorFailed(Event, frozen=True, gc=False, kw_only=True, tag="detector_failed"):
     detector: str
     error: str
 
 
-class ContextChanged(Event, frozen=True, gc=False, tag="context_changed"):
+class ContextChanged(Event, frozen=True, gc=False, kw_only=True, tag="context_changed"):
     reason: str
     dropped: int = 0
 
 
-class ContextCompacted(Event, frozen=True, gc=False, tag="context_compacted"):
+class ContextCompacted(Event, frozen=True, gc=False, kw_only=True, tag="context_compacted"):
     """From now on the model reads less of the conversation, which itself stays as it is. The last one counts.
 
     ``before`` and ``after`` are tokens of the request, as far as they are known; places are those of messages in the
@@ -660,21 +660,21 @@ class ContextCompacted(Event, frozen=True, gc=False, tag="context_compacted"):
     """Of that what the model has said of them."""
 
 
-class NotesShown(Event, frozen=True, gc=False, tag="notes_shown"):
+class NotesShown(Event, frozen=True, gc=False, kw_only=True, tag="notes_shown"):
     """Notes out of the long-term store that may matter now."""
 
     text: str
     notes: int = 0
 
 
-class NotesFailed(Event, frozen=True, gc=False, tag="notes_failed"):
+class NotesFailed(Event, frozen=True, gc=False, kw_only=True, tag="notes_failed"):
     """The long-term store could not be reached. ``off``: it is asked no more in this run."""
 
     error: str
     off: bool = False
 
 
-class ChildStarted(Event, frozen=True, gc=False, tag="child_started"):
+class ChildStarted(Event, frozen=True, gc=False, kw_only=True, tag="child_started"):
     child: str
     agent: str
     call_id: str = ""
@@ -685,7 +685,7 @@ class ChildStarted(Event, frozen=True, gc=False, tag="child_started"):
     """Digest of agent, task and earlier conversation: equal sub-tasks have equal keys."""
 
 
-class ChildEnded(Event, frozen=True, gc=False, tag="child_ended"):
+class ChildEnded(Event, frozen=True, gc=False, kw_only=True, tag="child_ended"):
     """Its volume is that of its whole tree: the sub-agents below it are counted in."""
 
     child: str
@@ -701,7 +701,7 @@ class ChildEnded(Event, frozen=True, gc=False, tag="child_ended"):
     """Digest of its calls and their results, in any order: equal work has equal digests; empty without calls."""
 
 
-class Planned(Event, frozen=True, gc=False, tag="planned"):
+class Planned(Event, frozen=True, gc=False, kw_only=True, tag="planned"):
     """The plan of the run, as the model gave it."""
 
     steps: tuple[PlanStep, ...]
@@ -713,7 +713,7 @@ class Planned(Event, frozen=True, gc=False, tag="planned"):
     """No plan was to be had: the one step is the task itself, done as in a run without a plan."""
 
 
-class StepStarted(Event, frozen=True, gc=False, tag="step_started"):
+class StepStarted(Event, frozen=True, gc=False, kw_only=True, tag="step_started"):
     number: int
     """From 1; a step that is added later has a number of its own."""
     of: int
@@ -724,7 +724,7 @@ class StepStarted(Event, frozen=True, gc=False, tag="step_started"):
     """Its own limits, by dimension; ``seconds`` is its time."""
 
 
-class StepEnded(Event, frozen=True, gc=False, tag="step_ended"):
+class StepEnded(Event, frozen=True, gc=False, kw_only=True, tag="step_ended"):
     number: int
     ended: StepEnd
     finding: str = ""
@@ -735,7 +735,7 @@ class StepEnded(Event, frozen=True, gc=False, tag="step_ended"):
     """What it drew from the budget with its calls and sub-agents, by dimension."""
 
 
-class PlanChanged(Event, frozen=True, gc=False, tag="plan_changed"):
+class PlanChanged(Event, frozen=True, gc=False, kw_only=True, tag="plan_changed"):
     """The model has looked at what is left of its plan; ``steps`` are still to do."""
 
     steps: tuple[PlanStep, ...]
@@ -744,14 +744,14 @@ class PlanChanged(Event, frozen=True, gc=False, tag="plan_changed"):
     reason: str = ""
 
 
-class LoopBlocked(Event, frozen=True, gc=False, tag="loop_blocked"):
+class LoopBlocked(Event, frozen=True, gc=False, kw_only=True, tag="loop_blocked"):
     """The event loop did not run for so long; ``frame`` is what held it."""
 
     seconds: float
     frame: str
 
 
-class Unknown(Event, frozen=True, gc=False, tag="unknown"):
+class Unknown(Event, frozen=True, gc=False, kw_only=True, tag="unknown"):
     """An event of a type that this version does not know; ``raw`` keeps it whole."""
 
     raw: dict[str, Any]

@@ -142,7 +142,11 @@ class Redaction:
 
     def clear(self, text: str) -> bool:
         """No sign of a secret is in it: then none is in it, nor in any part of it. A quick look at several at once."""
-        return self._sign_in(text) is None and not any(value in text for value in self._values)
+        return self._sign_in(text) is None and not self._holds(text)
+
+    def _holds(self, text: str) -> bool:
+        """A value that is known to be secret is in it."""
+        return bool(self._values) and any(value in text for value in self._values)
 
     def text(self, text: str) -> str:
         """The text with ``[redacted]`` in the place of each secret, also of one that is written in escapes of JSON."""
@@ -206,7 +210,7 @@ class Redaction:
         """Nothing in it is part of a secret, whatever comes next: the quick look at a piece of a stream."""
         if text[-1:] in self._inside or text.endswith(self._pieces) or self._begin_in(text) is not None:
             return False
-        return len(text) < LEAST or not any(value in text for value in self._values)
+        return len(text) < LEAST or not self._holds(text)
 
     def begins_at(self, text: str) -> int:
         """Where what may go on to be a secret begins: from there on the text has to be held back."""

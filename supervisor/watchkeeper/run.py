@@ -740,6 +740,8 @@ class Run:
     def waits(self, waiting: bool) -> None:
         """Its agent waits for the provider (rate limit, breaker, back-off), or does so no more. What would come after
         the wait is one more request: a run that is to end after its turn ends here."""
+        if not (waiting or self._awaits_provider):
+            return
         self._stand_still("provider", waiting)
         self._awaits_provider = waiting
         if waiting and self.suspending:

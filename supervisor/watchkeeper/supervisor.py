@@ -14,7 +14,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 import msgspec
-from anyio.streams.memory import MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from . import failures, plugins, reports
 from .actors.agent import AgentActor
@@ -642,7 +642,7 @@ class Supervisor:
             finally:
                 run.agent_ended()
 
-    async def _execute(self, run: Run, batches: anyio.abc.ObjectReceiveStream[Batch]) -> None:
+    async def _execute(self, run: Run, batches: MemoryObjectReceiveStream[Batch]) -> None:
         assert run.executor is not None
         # It needs no cancel: it ends when the agent closes its end of the channel, and cancels its calls itself.
         try:

@@ -106,8 +106,8 @@ FAULTS = (
     Fault(
         "a parent's budget is not asked",
         BUDGET,
-        "        for dimension, amount in amounts.items():\n            for budget in self.path:\n",
-        "        for dimension, amount in amounts.items():\n            for budget in self.path[:1]:\n",
+        "        limited = [budget for budget in self.path if budget.limits]\n",
+        "        limited = [budget for budget in self.path[:1] if budget.limits]\n",
         ("test_budget.py",),
     ),
     Fault(

@@ -309,15 +309,17 @@ async def test_handed_over_while_a_person_is_waited_for_it_is_continued_to_its_a
 @pytest.mark.anyio
 @pytest.mark.virtual_time
 async def test_handed_over_after_a_compaction_it_is_continued_within_the_window() -> None:
+    runs: list[Run] = []
+
     def script(request: Request, n: int) -> Step:
+        if any(isinstance(event, ContextCompacted) for event in runs[0].log.kept()):
+            runs[0].hand_over("enough for today")  # in the turn after it; once it has ended this changes nothing
         return call(("page", {"number": n})) if n <= 12 else say("Read.")
 
     limits = Limits(max_turns=40, reply_tokens=300)
     async with supervised(keep=10_000) as supervisor:
         run = await supervisor.start(Agent(Strict(script, 4000), [page], limits=limits), "Read the book.")
-        async for event in run.events():
-            if isinstance(event, ContextCompacted):
-                run.hand_over("enough for today")
+        runs.append(run)
         outcome = await run.wait()
         token = Bundle.of(run).token
     assert outcome.status == "handed_over"

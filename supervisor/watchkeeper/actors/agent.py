@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -11,7 +11,7 @@ import msgspec
 from anyio.streams.memory import MemoryObjectSendStream
 
 from ..agent import Agent
-from ..allowance import Allowance
+from ..allowance import Allowance, Uses
 from ..asking import ask
 from ..budget import EXACT, Budget, Hold, Short
 from ..context.cuts import size
@@ -19,9 +19,9 @@ from ..context.room import Room
 from ..decisions import UNSTORED, Act, Answer, End, Push, Situation, Tries, decide
 from ..detect.chant import FINISH, Chant
 from ..finishing import frees
-from ..goal.conduct import Conduct, ending_in
+from ..goal.conduct import Conduct, end_in
 from ..goal.status import Left, Standing
-from ..guards.evidence import Evidence, Missing
+from ..guards.evidence import NOTHING_MISSING, Evidence
 from ..guards.request import Halt, Heard, Preview
 from ..history import History
 from ..ladder import strongest
@@ -50,7 +50,6 @@ from ..prices import Prices
 from ..provider import Provider
 from ..recovery.turns import Turns
 from ..retry import Again, GivingUp, retrying
-from ..stopwatch import Timed
 from .executor import Batch
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ LEAST_DENSITY = 0.2
 """Tokens per character that a request has at least. As long as nobody has counted any, nothing that may fit is cut or
 held back: a server says so if it does not."""
 MARGIN = 1.15
-NOTHING_MISSING = Missing([], (), [])
 CITED = "[call:"
 """With which a citation of a call begins: what an answer without any costs is one look for it."""
 MAX_WORD = 2000
@@ -290,7 +288,7 @@ class AgentActor:
             said = self._heard(self._preview(tools_off, self.turns)) if self._heard is not None else None
             if said is not None and said.halt is not None:
                 return self._halted(said.halt)
-            self._end_in(said, tools_off, self._run.times())
+            self._end_in(said, tools_off, self._allowance.uses(self._run.times()))
             return await self._turn(tools_off, batches)
         if replied is None:
             return None
@@ -332,9 +330,10 @@ class AgentActor:
         over = self._over_limit()
         if over:
             fired["budget"] = over
+        uses = self._allowance.uses(times)
         if left is not None and left < 1:
             fired["finish"] = "turns"
-        elif near := self._nearly_used(times):
+        elif near := self._nearly_used(uses):
             fired["finish"] = near
         elif self._room.full:
             fired["finish"] = "context"
@@ -358,7 +357,7 @@ class AgentActor:
         else:
             if pilot is not None:
                 tools_off = pilot.turn(left, self._estimate)
-            self._remind(times)
+            self._remind(uses)
             if self._run.drawn.take({"turns": 1}) is not None and self._run.lacks({"turns": 1}):
                 return self._limit("turns")  # a sub-agent has taken what was granted for this one
         said: Heard | None = None
@@ -368,17 +367,17 @@ class AgentActor:
                 return self._halted(said.halt)
         self.turns += 1
         self._log.turn += 1
-        self._end_in(said, tools_off, times)
+        self._end_in(said, tools_off, uses)
         self._log.append_clean(
             TurnStarted, tools_on=not tools_off, left=int(left) - 1 if left is not None and left >= 1 else 0
         )
         return tools_off
 
-    def _end_in(self, said: Heard | None, tools_off: bool, times: Sequence[Timed]) -> None:
+    def _end_in(self, said: Heard | None, tools_off: bool, uses: Uses) -> None:
         """Say what stands at the end of the next request."""
         if self._conduct.says_anything or said is not None:
             words = [] if said is None else [self._log.redaction.within(word, MAX_WORD) for word in said.words]
-            standing = self._standing(tools_off, times)
+            standing = self._standing(tools_off, uses)
             self._last_word = self._conduct.last_word(standing, self._history.user_last, words)
 
     def _preview(self, tools_off: bool, turn: int) -> Preview:
@@ -415,22 +414,22 @@ class AgentActor:
             return "calls"
         return None
 
-    def _nearly_used(self, times: Sequence[Timed]) -> str | None:
+    def _nearly_used(self, uses: Uses) -> str | None:
         """A dimension of which no more is left than a last answer should have."""
         at = self._agent.profile.finish_at
         if at >= 1:
             return None
-        return self._allowance.nearly_used(at, times, self._estimate() if self.turns else 0)
+        return self._allowance.nearly_used(at, uses, self._estimate() if self.turns else 0)
 
-    def _remind(self, times: Sequence[Timed]) -> None:
+    def _remind(self, uses: Uses) -> None:
         at = self._agent.profile.remind_at
-        for name, share, left in self._allowance.uses(times):
-            if share >= at and name not in self._reminded:
+        for name, share, left in uses.all():
+            if share >= at and name not in self._reminded and not self._allowance.is_small(name):
                 self._reminded.add(name)
                 told = self._wording.limit_near(name, share, left, self.turns, self._run.ledger.by_tool)
                 self._log.append(Reminded, text=told.text, about=name)
 
-    def _standing(self, tools_off: bool, times: Sequence[Timed]) -> Standing:
+    def _standing(self, tools_off: bool, uses: Uses) -> Standing:
         more, missing = self._budget.left("turns"), self._evidence.missing()
         return Standing(
             turn=self.turns,
@@ -439,8 +438,8 @@ class AgentActor:
             finishing=self._finish_left + 1 if self._finishing is not None else None,
             left=[
                 Left(use.dimension, use.left, use.share)
-                for use in self._allowance.rest(times)
-                if self._specs or not use.dimension.startswith("calls")
+                for use in uses.all()
+                if use.dimension != "turns" and (self._specs or not use.dimension.startswith("calls"))
             ],
             required=missing.required,
             any_of=missing.any_of,
@@ -583,20 +582,22 @@ class AgentActor:
     # -- ask ---------------------------------------------------------------------------------------------------------
 
     def _request(self, tools_off: bool, max_tokens: int | None) -> Request:
-        system = (Message("system", self._instructions),) if self._instructions else ()
         choice = self._agent.tool_choice
         specs = () if self._withheld else self._specs
         if tools_off:
             choice = "none"
         elif choice != "none" and self._called:
             choice = "auto"  # a forced call is forced once: else it would be forced for ever
-        view = self._history.view()
+        messages = self._history.viewed()  # a list of our own: of a long one each copy costs
         if self._agent.cite:
             from ..answers.citations import labelled
 
-            view = labelled(view, self._run.ledger)
+            messages = labelled(messages, self._run.ledger)
+        end_in(messages, self._last_word)
+        if self._instructions:
+            messages.insert(0, Message("system", self._instructions))
         return Request(
-            messages=system + ending_in(view, self._last_word),
+            messages=tuple(messages),
             tools=specs,
             tool_choice=choice if specs else "auto",
             max_tokens=max_tokens,
@@ -626,7 +627,7 @@ class AgentActor:
     async def _ask(self, tools_off: bool) -> Reply | End | None:
         """Ask with retries. Each attempt has a hold of its own; a failed one that was sent is charged at it. None: the
         step of a plan has not enough left for it."""
-        agent, log = self._agent, self._log
+        agent, log, clean = self._agent, self._log, self._log.redaction.text
         deadline = self._run.deadline()
 
         async def attempt(number: int) -> Reply | End | None:
@@ -644,15 +645,15 @@ class AgentActor:
             try:
                 max_tokens = int(hold.amounts["output_tokens"])
                 request = self._request(tools_off, max_tokens)
-                log.append(
+                log.append_clean(
                     ModelRequested,
-                    model=agent.model.name,
+                    model=clean(agent.model.name),
                     attempt=number,
                     messages=len(request.messages),
                     input_estimate=estimate,
                     max_tokens=max_tokens,
-                    tool_choice=request.tool_choice,
-                    told=self._last_word,
+                    tool_choice=clean(request.tool_choice),
+                    told=clean(self._last_word),
                 )
                 await log.durable()
                 reply = await ask(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import inspect
 from collections import deque
-from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 import msgspec
+from anyio.streams.memory import MemoryObjectReceiveStream
 
 from .. import failures, outputs, reports
 from ..admission import SHOWN_ARGUMENTS, Admission, Slot
@@ -126,7 +127,9 @@ class Executor:
         self._ready: deque[Slot] = deque()
         self._open: dict[str, Slot] = {}
         self._batch: Batch | None = None
-        self._settled = anyio.Event()
+        self._batches: MemoryObjectReceiveStream[Batch] | None = None
+        self._leading: Slot | None = None
+        """The call that runs in the task which reads the batches."""
         self._productive: list[str] = []
         self._begun: dict[str, Begun] = {}
         """Calls without a result that an attempt which died has begun."""
@@ -139,13 +142,25 @@ class Executor:
         self._why: str | None = None
         self._quiet: anyio.Event | None = None
 
-    async def run(self, batches: AsyncIterable[Batch]) -> None:
-        """Deal with batches, one after the other, until the sender closes."""
+    async def run(self, batches: MemoryObjectReceiveStream[Batch]) -> None:
+        """Deal with batches, one after the other, until the sender closes.
+
+        The task that reads them works at their calls too, so that a call which does not wait costs no other task. A
+        call that is given up keeps the task that it runs in: another one goes on reading then.
+        """
+        self._batches, reads = batches, True
+        while reads:
+            # One scope for many batches: only a call that runs into its deadline, or a cancel, uses it up.
+            with anyio.CancelScope() as scope:
+                reads = await self._lead(batches, scope)
+            self._spawn()
+
+    async def _lead(self, batches: MemoryObjectReceiveStream[Batch], scope: anyio.CancelScope) -> bool:
+        """Deal with batches within this scope. False: there is nothing more to read, or not for this task."""
         async for batch in batches:
             if self._why is not None:
-                return  # it came too late: whoever ends the run gives its calls their results
+                return False  # it came too late: whoever ends the run gives its calls their results
             self._batch = batch
-            self._settled = anyio.Event()
             if batch.again and self._unknown:
                 await self._look_what_happened(batch)
             if self._run.root.supply is not None:
@@ -153,24 +168,38 @@ class Executor:
             slots = self._admit(batch)
             if self._why is not None:
                 self.cancel(self._why)
-            if self._open:
-                free = [slot for slot in slots if not slot.waits]
-                with anyio.CancelScope() as scope:
-                    self._scopes.add(scope)
-                    try:
-                        await self._log.caught_up()  # approvals may come, and make their calls ready themselves
-                    finally:
-                        self._scopes.discard(scope)
-                for slot in free:
-                    if not slot.settled:
-                        self._make_ready(slot)
-                self._spawn()
-                if self._asking:
-                    self._look_still()
-            else:
+            if not self._open:
                 self._all_settled()
-            await self._settled.wait()
-            batch.done.set()
+                continue
+            free = [slot for slot in slots if not slot.waits]
+            if self._log.lags:
+                await self._caught_up()  # approvals may come, and make their calls ready themselves
+            for slot in free:
+                if not slot.settled:
+                    self._make_ready(slot)
+            if self._asking:
+                self._look_still()
+            if self._takes_worker() and not await self._work(scope, leads=True):
+                return False
+            if scope.cancel_called:
+                return True
+        return False
+
+    async def _read_on(self, batches: MemoryObjectReceiveStream[Batch]) -> None:
+        """In the place of a task that was given up with its call."""
+        try:
+            async with batches:
+                await self.run(batches)
+        except Exception as error:
+            self._run.crashed(error)
+
+    async def _caught_up(self) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                await self._log.caught_up()
+            finally:
+                self._scopes.discard(scope)
 
     async def _supplied(self, batch: Batch) -> None:
         """Have a shared budget grant what the calls of a batch may take."""
@@ -208,7 +237,8 @@ class Executor:
         if self._productive:
             self._log.append_clean(EvidenceFound, calls=tuple(self._productive))
             self._productive.clear()
-        self._settled.set()
+        if self._batch is not None:
+            self._batch.done.set()
         self._check_quiet()
 
     @property
@@ -252,6 +282,8 @@ class Executor:
                 # Its worker is gone with it: another one may take its place.
                 slot.lost = True
                 self._workers -= 1
+                if slot is self._leading and self._batches is not None:
+                    self._tasks.start_soon(self._read_on, self._batches.clone(), name="watchkeeper batches")
                 name = self._give_up(slot)
                 reports.report("call_abandoned", run=self._run.id, call=name)
                 self._spawn()
@@ -549,39 +581,55 @@ class Executor:
 
     def _spawn(self) -> None:
         """One more worker if there is work for it. A worker that never waits needs no second one beside it."""
-        if self._ready and self._workers < self._parallel and self._why is None:
-            self._workers += 1
-            self._tasks.start_soon(self._work, name="watchkeeper worker")
-            if self._asking:
-                self._look_still()
+        if self._takes_worker():
+            self._tasks.start_soon(self._work_apart, name="watchkeeper worker")
 
-    async def _work(self) -> None:
+    def _takes_worker(self) -> bool:
+        """Whether there is work for one more worker, which is counted then."""
+        if not self._ready or self._workers >= self._parallel or self._why is not None:
+            return False
+        self._workers += 1
+        if self._asking:
+            self._look_still()
+        return True
+
+    async def _work_apart(self) -> None:
         with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            lost = False
-            try:
-                count = 0
-                while self._ready and not scope.cancel_called and self._why is None:
-                    slot = self._ready.popleft()
-                    try:
-                        await self._call(slot, scope)
-                    except Exception as error:
-                        self._crashed(slot, error)
-                    if slot.lost:
-                        lost = True
-                        return
-                    count += 1
-                    if count % CHECKPOINT == 0:
-                        await anyio.lowlevel.checkpoint()
-                        await self._log.caught_up()
-            finally:
-                self._scopes.discard(scope)
-                if not lost:
-                    self._workers -= 1
-                    self._check_quiet()
-                    if self._asking:
-                        self._look_still()
+            await self._work(scope)
         self._spawn()
+
+    async def _work(self, scope: anyio.CancelScope, *, leads: bool = False) -> bool:
+        """Run what is ready, one call after the other, within this scope. ``leads``: in the task that reads the
+        batches. False: it was given up with the call that it ran."""
+        self._scopes.add(scope)
+        lost = False
+        try:
+            count = 0
+            while self._ready and not scope.cancel_called and self._why is None:
+                slot = self._ready.popleft()
+                if leads:
+                    self._leading = slot
+                try:
+                    await self._call(slot, scope)
+                except Exception as error:
+                    self._crashed(slot, error)
+                if slot.lost:
+                    lost = True
+                    return False
+                count += 1
+                if count % CHECKPOINT == 0:
+                    await anyio.lowlevel.checkpoint()
+                    await self._log.caught_up()
+        finally:
+            self._scopes.discard(scope)
+            if not lost:
+                if leads:
+                    self._leading = None
+                self._workers -= 1
+                self._check_quiet()
+                if self._asking:
+                    self._look_still()
+        return True
 
     def _crashed(self, slot: Slot, error: Exception) -> None:
         """Not the tool has failed but something around it, such as a host's wording: this run ends, no other does."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -71,7 +71,7 @@ def uncited(found: list[Claim]) -> tuple[Unverified, ...]:
     return tuple(Unverified(claim.text, "uncited") for claim in found if not claim.calls)[:MAX_UNVERIFIED]
 
 
-def labelled(messages: tuple[Message, ...], ledger: Ledger) -> tuple[Message, ...]:
+def labelled(messages: Iterable[Message], ledger: Ledger) -> list[Message]:
     """The conversation with each result that may be cited under the words that cite it. What looks like such words in
     a result itself is made to look otherwise."""
     entries = ledger.entries
@@ -85,7 +85,7 @@ def labelled(messages: tuple[Message, ...], ledger: Ledger) -> tuple[Message, ..
             content = f"{citation(entry.call_id)}\n{content}"
         return message if content == message.content else msgspec.structs.replace(message, content=content)
 
-    return tuple(map(shown, messages))
+    return list(map(shown, messages))
 
 
 def _bare(text: str) -> str:

@@ -221,12 +221,13 @@ class Conduct:
             log.append(DetectorFailed, detector=f"guide.{what}", error=log.redaction.within(error, 500))
 
 
-def ending_in(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
-    """The conversation with a text at its very end: in its last message, for there are templates of chats that take no
+def end_in(messages: list[Message], text: str) -> None:
+    """Put a text at the very end of a conversation: in its last message, for there are templates of chats that take no
     second message of a user in a row, and none right behind the result of a tool."""
     if not text:
-        return messages
+        return
     if not messages or messages[-1].role == "assistant":
-        return (*messages, Message("user", text, mark="watchkeeper"))
+        messages.append(Message("user", text, mark="watchkeeper"))
+        return
     last = messages[-1]
-    return (*messages[:-1], msgspec.structs.replace(last, content=f"{last.content}\n\n{text}"))
+    messages[-1] = msgspec.structs.replace(last, content=f"{last.content}\n\n{text}")

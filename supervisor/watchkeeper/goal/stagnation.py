@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from .shingles import LOOKED_AT, Thought
+from .shingles import FEWEST, LOOKED_AT, Thought
 
 BEFORE = 4
 """Thoughts that one is compared with."""
@@ -32,6 +32,8 @@ class Stagnation:
 
     def think(self, content: str, reasoning: str, n: int) -> bool:
         """Note the thought of a reply, the event number ``n``; whether it is near-equal to one before."""
+        if len(content) + len(reasoning) < FEWEST:
+            return False  # a reply that only calls
         thought = Thought(f"{reasoning[: LOOKED_AT // 2]}\n{content[: LOOKED_AT // 2]}" if reasoning else content)
         if not thought:
             return False

@@ -22,6 +22,9 @@ class Missing:
         return bool(self.required or self.any_of or self.stale)
 
 
+NOTHING_MISSING = Missing([], (), [])
+
+
 class Evidence:
     """Which tools have found something, as a fold over the log.
 
@@ -76,6 +79,8 @@ class Evidence:
         self._found |= {name: 0 if is_fresh else -1 for name, is_fresh in found.items()}
 
     def missing(self) -> Missing:
+        if not (self.required or self.required_any or self.fresh):
+            return NOTHING_MISSING
         found = self._found
         stale = {name for name in self.fresh if name in found and found[name] < self._last_write}
         required = [name for name in self.required if name not in found]

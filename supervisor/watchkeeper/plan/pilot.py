@@ -181,7 +181,8 @@ class Pilot:
             why = "calls"
         elif self._planning.step_limits:
             # A small limit is no reason to go without tools from the start.
-            why = self.allowance.nearly_used(self._run.agent.profile.finish_at, (), estimate if spent else 0)
+            uses = self.allowance.uses(())
+            why = self.allowance.nearly_used(self._run.agent.profile.finish_at, uses, estimate if spent else 0)
         if why is None:
             return False
         self._closing = why
