@@ -98,7 +98,7 @@ async def test_jrnl_02_what_is_damaged_in_the_middle_is_refused_and_never_a_begi
             # A letter within a value may be another one: values have no checksum of their own.
             seen["read"] += 1
             assert len(found) == len(facts.made), f"byte {at}: only a part of it was read"
-    assert seen["refused"] > 20, seen
+    assert seen["refused"] >= 10, seen
 
 
 async def _facts_or_error(folder: Path) -> list[object] | str:
