@@ -16,7 +16,7 @@ from watchkeeper.history import MARK
 from watchkeeper.messages import CallEnded, ContextCompacted, ModelReplied, NotesFailed, NotesShown, TurnStarted
 from watchkeeper.model import Request
 from watchkeeper.redaction import Redaction
-from watchkeeper.testing import ScriptedModel, Step, call, check_conversation, say
+from watchkeeper.testing import ScriptedModel, Step, VirtualSeams, call, check_conversation, say
 from windows import Strict
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -321,10 +321,10 @@ async def test_the_lines_of_a_summary_are_noted_and_shown_again_when_they_matter
         assert len(of(events, ModelReplied)) == outcome.turns
 
 
-async def test_runs_share_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("watchkeeper.memory.recollection.SECONDS", 60.0)  # real ones: a busy machine may take them
+async def test_runs_share_a_store() -> None:
     with SQLiteStore() as store:
-        async with Supervisor(plugged=False, monitor=False) as supervisor:
+        # With its seams the virtual clock stands still while a thread is at work.
+        async with Supervisor(seams=VirtualSeams(), plugged=False, monitor=False) as supervisor:
             runs = [
                 await supervisor.start(
                     Agent(scripted(call(("remember", {"text": f"fact {n}"})), say("ok")), memory=store), "Note it."
@@ -333,4 +333,5 @@ async def test_runs_share_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
             ]
             for run in runs:
                 assert (await run.wait()).status == "completed"
+                assert [fact async for fact in run.events() if isinstance(fact, NotesFailed)] == []
         assert len(store.search("fact", 50)) == 10
