@@ -99,8 +99,8 @@ FAULTS = (
     Fault(
         "a hold is kept after it is settled",
         BUDGET,
-        "                if rest > amount * EXACT:\n",
-        "                if rest >= 0:\n",
+        "                rest = budget.held.get(dimension, 0) - amount\n",
+        "                rest = budget.held.get(dimension, 0)\n",
         ("test_budget.py",),
     ),
     Fault(
