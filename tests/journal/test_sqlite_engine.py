@@ -16,6 +16,7 @@ import pytest
 
 from watchkeeper.engine import Engine, EngineError, Query, RunSpec, Steer
 from watchkeeper.journal import SqliteEngine, hints
+from watchkeeper.journal.readings import LARGEST
 from watchkeeper.messages import CallEnded, CallStarted, Result
 from watchkeeper.testing import VirtualSeams
 from watchkeeper.testing.conformance import CHECKS, Check
@@ -256,3 +257,18 @@ async def test_closing_waits_for_nobody_who_waits(tmp_path: Path) -> None:
         await anyio.sleep(0.05)
     assert sorted(ended) == ["answered: error", "commands", "watch: error"]
     assert not [one.name for one in threading.enumerate() if one.name.startswith("watchkeeper-journal")]
+
+
+async def test_a_status_that_holds_much_is_read_anew_and_one_that_holds_little_is_kept(tmp_path: Path) -> None:
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        for run, text in (("small", "File it"), ("large", "File it " * LARGEST)):
+            await engine.submit(RunSpec(agent="clerk", task=text), run=run)
+            lease, facts = await taken(engine), Facts(run)
+            await lease.append(facts.start(task=text))
+            first = await engine.get(run)
+            assert (await engine.get(run) is first) == (run == "small")
+            await lease.append(facts.turn(1))
+            assert (await engine.get(run)).calls == 1
+            await lease.append(facts.end())
+            await lease.release()
+            assert (await engine.get(run)).state == "ended"

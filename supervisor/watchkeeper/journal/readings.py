@@ -7,6 +7,7 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,8 @@ BYTES = 1 << 20
 KEPT = 5_000
 """Statuses of each worker's file that are kept, those that were asked for last: what is as it was is not decoded again.
 """
+LARGEST = 16 * 1024
+"""Bytes of a status, and of the spec in it, that is kept; a larger one is decoded each time."""
 
 _STATUS = (
     "SELECT run.key, standing.change, lease.attempt, lease.worker, run.spec, run.submitted, standing.body FROM run"
@@ -69,7 +72,7 @@ class _File:
         rows = self.connection.execute(_STATUS + where, values).fetchall()
         return [self._status(key, (change, attempt, worker), row) for key, change, attempt, worker, *row in rows]
 
-    def _status(self, key: int, version: tuple[int, int, str], row: Sequence[object]) -> RunStatus:
+    def _status(self, key: int, version: tuple[int, int, str], row: Sequence[Any]) -> RunStatus:
         kept = self._statuses.get(key)
         if kept is None or kept[0] != version:
             spec, submitted, standing = row
@@ -77,6 +80,9 @@ class _File:
             status = _decoded(standing).status(
                 _spec(spec), attempt=attempt, worker=worker, submitted=_number(submitted)
             )
+            if len(spec) + len(standing) > LARGEST:  # a spec may hold a whole conversation
+                self._statuses.pop(key, None)
+                return status
             kept = self._statuses[key] = version, status
             if len(self._statuses) > KEPT:
                 self._statuses.popitem(last=False)
