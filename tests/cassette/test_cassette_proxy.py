@@ -64,7 +64,7 @@ async def test_streams_go_through_and_are_recorded(tmp_path: Path) -> None:
         assert through[0] == direct[0] == 200
         assert through[1].replace(b"chatcmpl-2", b"chatcmpl-1") == direct[1]
         assert server.requests[1].headers["authorization"] == f"Bearer {SECRET}"
-    assert SECRET not in (tmp_path / "a").read_text()
+    assert SECRET not in (tmp_path / "a").read_text("utf-8")
     async with playing_client(tmp_path / "a") as client:
         assert await read_all(client, "http://elsewhere/v1") == through
 

@@ -249,7 +249,7 @@ def test_a_fact_that_differs_ends_the_run_and_is_told(played_on: str, simple: Pa
 
 
 def test_a_changed_recording_is_told(simple: Path) -> None:
-    simple.write_text(simple.read_text().replace("seen a", "seen z", 1))
+    simple.write_text(simple.read_text("utf-8").replace("seen a", "seen z", 1))
     player = Player(simple)
     perform_on("asyncio", player, scripted(*SIMPLE))
     with pytest.raises(CassetteMiss, match="seen"):
@@ -348,7 +348,7 @@ def test_no_secret_enters_a_recorded_run(name: str, tmp_path: Path) -> None:
 
     outcome = anyio.run(recorded, backend=name)
     assert outcome.status == "completed"
-    text = (tmp_path / "a").read_text()
+    text = (tmp_path / "a").read_text("utf-8")
     assert SECRET not in text
     assert SECRET[:10] not in text
     assert "[redacted]" in text

@@ -71,7 +71,7 @@ def test_a_file_in_the_place_of_an_empty_recording_is_not_taken_away(tmp_path: P
     path.write_text("of somebody else")
     tape.close()
     tape.close()
-    assert path.read_text() == "of somebody else"
+    assert path.read_text("utf-8") == "of somebody else"
 
 
 def test_adding_takes_a_cut_line_away_first(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_file_of_somebody_else_is_not_touched(tmp_path: Path) -> None:
     path.write_text("my notes")
     with pytest.raises(CassetteError, match="line 1"):
         Tape(path, "run", adding="add")
-    assert path.read_text() == "my notes"
+    assert path.read_text("utf-8") == "my notes"
 
 
 def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ async def test_a_server_that_compresses_all_the_same_is_looked_through(tmp_path:
 async def test_a_body_that_cannot_be_looked_through_is_left_out(tmp_path: Path) -> None:
     async with client_of(Server(b"secret bytes", content_encoding="br"), tmp_path / "a") as client:
         assert await raw(client) == [b"secret bytes"]
-    text = (tmp_path / "a").read_text()
+    text = (tmp_path / "a").read_text("utf-8")
     assert "secret bytes" not in text
     assert "cannot be looked through" in text
 
@@ -253,7 +253,7 @@ async def test_a_planted_secret_is_nowhere_in_the_file(tmp_path: Path) -> None:
             url = base.replace("/v1?", "/v1/chat/completions?")
             async with client.stream("POST", url, json=body, headers={"x-api-key": SECRET}) as response:
                 assert SECRET[:4] in "".join([piece async for piece in response.aiter_text()])
-    text = (tmp_path / "a").read_text()
+    text = (tmp_path / "a").read_text("utf-8")
     told = [json.loads(line) for line in text.splitlines()]
     joined = "".join(line.get("text", "") for line in told if line["type"] == "chunk")
     words_kept = "".join(

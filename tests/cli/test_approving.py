@@ -94,7 +94,7 @@ def test_the_exact_bytes_are_shown_and_yes_runs_them(options: list[str], tmp_pat
     assert shown.isprintable()
     assert json.loads(shown) == {"path": "a.txt", "content": HIDDEN}
     assert "r: for this run   a: always" in asked
-    assert (tmp_path / "root" / "a.txt").read_text() == HIDDEN
+    assert (tmp_path / "root" / "a.txt").read_text("utf-8") == HIDDEN
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -108,7 +108,7 @@ def test_no_tells_the_model_why(backend: str, options: list[str], tmp_path: Path
         terminal.type("n use the other file\n")
         assert terminal.end() == 0
     assert not (tmp_path / "root" / "a.txt").exists()
-    lines = events.read_text().splitlines()
+    lines = events.read_text("utf-8").splitlines()
     (end,) = (fact for line in lines if (fact := json.loads(line))["type"] == "call_ended")
     assert (end["result"]["kind"], end["result"]["error"]) == ("denied", "not_approved")
     assert "The reason: use the other file" in end["result"]["content"]
@@ -175,7 +175,9 @@ def test_without_a_terminal_it_is_denied_and_said_how_to_permit(
 
 def test_and_so_it_is_permitted(options: list[str], tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
-    policy.write_text(policy.read_text() + '[[rules]]\ndecision = "allow"\napproved = true\ntool = "write_file"\n')
+    policy.write_text(
+        policy.read_text("utf-8") + '[[rules]]\ndecision = "allow"\napproved = true\ntool = "write_file"\n'
+    )
     with served([write("a.txt"), Say("Done.")]) as server:
         assert main(["run", "Do it.", "--model", "m", "--base-url", server.base_url, *options]) == 0
     assert (tmp_path / "root" / "a.txt").exists()
@@ -183,7 +185,7 @@ def test_and_so_it_is_permitted(options: list[str], tmp_path: Path) -> None:
 
 def test_also_where_a_profile_says_that_somebody_is_there(options: list[str], tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
-    policy.write_text("attended = true\n" + policy.read_text())
+    policy.write_text("attended = true\n" + policy.read_text("utf-8"))
     with served([write("a.txt"), Say("Done.")]) as server:
         assert main(["run", "Do it.", "--model", "m", "--base-url", server.base_url, *options]) == 0
     assert not (tmp_path / "root" / "a.txt").exists()

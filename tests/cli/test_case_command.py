@@ -87,7 +87,7 @@ def test_it_holds_the_steps_as_they_were_up_to_the_call(tmp_path: Path) -> None:
         step("never", {}, "not in it"),
     ]
     out = made(write(tmp_path / "a.jsonl", [recorded(*steps, run=EVIL)]), "--at", "2")
-    source = out.read_text()
+    source = out.read_text("utf-8")
     assert source.isascii()
     assert "never" not in source
     values = {
@@ -126,7 +126,7 @@ def test_the_steps_are_judged_as_replay_judges_them(shared_data: Path) -> None:
 
 
 def test_profile_polls_and_stable_tools_are_kept(loop: Path) -> None:
-    source = made(loop, "--at", "11", "--profile", "production", "--poll", "ask", "--stable", "look").read_text()
+    source = made(loop, "--at", "11", "--profile", "production", "--poll", "ask", "--stable", "look").read_text("utf-8")
     assert "profile='production', poll=('ask',), stable=('look',)" in source
 
 
@@ -135,7 +135,9 @@ def test_the_policy_is_in_the_test(loop: Path, tmp_path: Path) -> None:
     policy.write_text('[thresholds]\nequal = [2, 3, 4]\n[tools.look]\nloop_key = "n"\n')
     out = made(loop, "--at", "2", "--policy", str(policy))
     policy.unlink()
-    assert "POLICY = {'thresholds': {'equal': [2, 3, 4]}, 'tools': {'look': {'loop_key': 'n'}}}" in out.read_text()
+    assert "POLICY = {'thresholds': {'equal': [2, 3, 4]}, 'tools': {'look': {'loop_key': 'n'}}}" in out.read_text(
+        "utf-8"
+    )
     code, told = run(out)
     assert code == 1, told
     assert "nothing should be done at call 2, but there is: nudge at call 2 by equal" in told

@@ -220,7 +220,7 @@ def test_the_proxy_ends_on_ctrl_c_with_the_file_whole(backend: str, tmp_path: Pa
             assert answer.json()["choices"][0]["message"]["content"] == "hello"
             proxy.send_signal(signal.SIGINT)
             assert proxy.wait(TIMEOUT) == 0
-    kinds = [json.loads(line)["type"] for line in path.read_text().splitlines()]
+    kinds = [json.loads(line)["type"] for line in path.read_text("utf-8").splitlines()]
     assert kinds[:3] == ["cassette", "request", "response"]
     assert kinds[-1] == "end"
     done = run_program("record", str(path), "--upstream", server.base_url)

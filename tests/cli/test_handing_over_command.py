@@ -47,7 +47,7 @@ def test_a_run_is_handed_over_and_continued(backend: str, folder: Path, capsys: 
     assert sorted(file.name for file in bundle.iterdir()) == FILES
     assert f"report: {bundle.name}/report.html" in shown
     assert f"to continue: watchkeeper run --continue {bundle.name}/continue.token" in shown
-    assert "this is a.txt" in (bundle / "report.md").read_text()
+    assert "this is a.txt" in (bundle / "report.md").read_text("utf-8")
     token = str(bundle / "continue.token")
     events = folder / "events.jsonl"
     with served([LOOKS[2], Say("It says a, b and c.")]) as server:
@@ -90,11 +90,11 @@ def test_a_profile_that_hands_over_can_be_told_not_to(folder: Path) -> None:
 def test_a_report_is_to_be_had_of_any_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served([LOOKS[0], Say("It is a.txt.")]) as server:
         assert main(["run", "Read a.", *options(server, "--report", "kept/here")]) == 0
-    assert "Completed" in (folder / "kept/here/report.md").read_text()
+    assert "Completed" in (folder / "kept/here/report.md").read_text("utf-8")
     assert main(["replay", "kept/here/events.jsonl"]) == 0
     capsys.readouterr()
     assert stopped_at_two_turns("--report", "stopped") == 3
-    assert "Stopped" in (folder / "stopped/report.md").read_text()
+    assert "Stopped" in (folder / "stopped/report.md").read_text("utf-8")
 
 
 def test_with_json_the_events_alone_are_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +114,7 @@ def test_a_report_takes_the_place_of_nothing(folder: Path, capsys: pytest.Captur
             assert main(["run", "x", *options(server, "--report", name)]) == 2
             assert server.requests == []
         assert said in capsys.readouterr().err
-    assert (folder / "old" / "report.md").read_text() == "mine"
+    assert (folder / "old" / "report.md").read_text("utf-8") == "mine"
 
 
 def test_where_the_report_cannot_be_written_the_run_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +126,7 @@ def test_where_the_report_cannot_be_written_the_run_says_so(folder: Path, capsys
 
 def test_a_token_that_cannot_be_taken_is_said_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stopped_at_two_turns("--report", "bundle")
-    token = (folder / "bundle/continue.token").read_text()
+    token = (folder / "bundle/continue.token").read_text("utf-8")
     (folder / "changed").write_text(token[:-20] + "AAAA" + token[-16:])
     capsys.readouterr()
     with served([Say("x")]) as server:

@@ -53,7 +53,7 @@ def test_once_lets_the_turn_end(backend: str, tmp_path: Path) -> None:
     assert modes(program) == ["after_turn"]
     assert [call.kind for call in outcome.calls] == ["finished", "finished"]
     assert "Traceback" not in errors
-    assert [decode_event(line) for line in file.read_text().splitlines()] == program.events
+    assert [decode_event(line) for line in file.read_text("utf-8").splitlines()] == program.events
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

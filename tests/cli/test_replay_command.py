@@ -181,7 +181,7 @@ class TestRecordedRuns:
         assert main(["case", file, "--at", "0"]) == 2
         assert f"name one with --run: {name}, other" in capsys.readouterr().err
         assert main(["replay", file, "--report", str(tmp_path / "page.html")]) == 0
-        assert f"<h3>{name}</h3>" in (tmp_path / "page.html").read_text()
+        assert f"<h3>{name}</h3>" in (tmp_path / "page.html").read_text("utf-8")
 
     @pytest.mark.parametrize(
         "half",
@@ -548,7 +548,7 @@ class TestOwnLogs:
         self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """Its clock is not in the record."""
-        lines = log.read_text().splitlines(keepends=True)
+        lines = log.read_text("utf-8").splitlines(keepends=True)
         stop = next(i for i, line in enumerate(lines) if '"type":"stopped"' in line)
         event = decode_event(lines[stop])
         assert isinstance(event, Stopped)
@@ -653,7 +653,7 @@ class TestBrokenFiles:
 
     def test_a_newer_version(self, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """What it does not know is passed over, and all the rest is read; but it may not have been understood."""
-        lines = log.read_text().splitlines(keepends=True)
+        lines = log.read_text("utf-8").splitlines(keepends=True)
         started = decode_event(lines[0])
         assert isinstance(started, RunStarted)
         lines[0] = (

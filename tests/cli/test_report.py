@@ -71,7 +71,7 @@ def report(tmp_path: Path, runs: list[Any], labels: str = "", code: int = 0) -> 
     table.write_text(f"id,stuck,onset_step\n{labels}")
     file = write(tmp_path / "runs.jsonl", runs)
     assert main(["replay", str(file), "--labels", str(table), "--report", str(page)]) == code
-    source = page.read_text()
+    source = page.read_text("utf-8")
     return source, Page(source)
 
 
@@ -122,7 +122,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     file.write_text(json.dumps(run) + "\n")
     page = tmp_path / "page.html"
     assert main(["replay", str(file), "--report", str(page)]) == 0
-    source = page.read_text()
+    source = page.read_text("utf-8")
     found = Page(source)
     assert set(found.tags) <= PLAIN
     assert found.attributes <= ATTRIBUTES
@@ -138,7 +138,7 @@ def test_without_labels_the_runs_that_would_be_stopped_are_drawn(tmp_path: Path)
     file = write(tmp_path / "runs.jsonl", [*runs, *more])
     page = tmp_path / "page.html"
     assert main(["replay", str(file), "--only", "failed,unknown,quiet,nudged", "--report", str(page)]) == 0
-    found = Page(page.read_text())
+    found = Page(page.read_text("utf-8"))
     assert found.tags.count("article") == 2
     assert "Runs without a label that did not succeed and would have been stopped 2 runs." in found.text
     assert found.text.count("● stopped at call 7 by equal") == 2

@@ -86,7 +86,7 @@ def test_log_lines_are_added_to_a_file(
     assert run_against(TWO_READS, *options) == 0
     assert run_against(TWO_READS, *options, "--log-format", "text") == 0
     assert capsys.readouterr().err == ""
-    before, *lines = file.read_text().splitlines()
+    before, *lines = file.read_text("utf-8").splitlines()
     assert before == "before"
     told = [json.loads(line)["event"] for line in lines[:4]]
     assert told == ["run_started", "call_ended", "call_ended", "run_ended"]
@@ -121,7 +121,7 @@ def test_events_are_written_whole(folder: Path, tmp_path: Path) -> None:
         CallTools(*(("read_file", {"path": "a.txt", "offset": n * 40 + i + 1}) for i in range(40))) for n in range(8)
     ]
     assert run_against([*turns, Say("Done.")], "--tools", "files", "--root", str(folder), "--events", str(file)) == 0
-    events = events_in(file.read_text())
+    events = events_in(file.read_text("utf-8"))
     assert len(events) > 1000
     assert [event.n for event in events] == list(range(1, len(events) + 1))
     assert isinstance(events[-1], RunEnded)

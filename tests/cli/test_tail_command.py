@@ -243,7 +243,7 @@ def test_a_report_is_one_page_and_what_a_tool_said_is_harmless_in_it(stage: Stag
     stage.set(hostile)
     file = tmp_path / "r1.html"
     assert main(["export", "r1", "--format", "html", "--out", str(file)]) == 0
-    page = file.read_text()
+    page = file.read_text("utf-8")
     assert page.startswith("<!doctype html>")
     assert "&lt;script&gt;alert(1)" in page
     assert "<script>alert" not in page
@@ -265,7 +265,7 @@ def test_no_file_is_written_over(stage: Stage, tmp_path: Path, capsys: pytest.Ca
     stage.set(ended)
     assert main(["export", "r1", "--out", str(file)]) == 2
     assert "is there already" in capsys.readouterr().err
-    assert file.read_text() == "mine"
+    assert file.read_text("utf-8") == "mine"
 
 
 def test_json_at_a_terminal_cannot_steer_it() -> None:

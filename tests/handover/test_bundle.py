@@ -39,9 +39,9 @@ async def test_four_files_for_their_owner_only(tmp_path: Path) -> None:
     assert sorted(file.name for file in folder.iterdir()) == FILES
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert (folder / "continue.token").read_text() == f"{bundle.token}\n"
-    assert (folder / "report.md").read_text() == bundle.markdown()
-    assert (folder / "report.html").read_text() == bundle.html()
+    assert (folder / "continue.token").read_text("utf-8") == f"{bundle.token}\n"
+    assert (folder / "report.md").read_text("utf-8") == bundle.markdown()
+    assert (folder / "report.html").read_text("utf-8") == bundle.html()
     lines = (folder / "events.jsonl").read_bytes().splitlines()
     assert [decode_event(line) for line in lines] == await facts(run)
     assert repr(bundle) == f"<Bundle of run {run.id}: completed>"
@@ -61,7 +61,7 @@ async def test_nothing_is_overwritten(name: str, tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match=f"{name} is there already"):
         bundle.write(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == [name]
-    assert (tmp_path / name).read_text() == "mine"
+    assert (tmp_path / name).read_text("utf-8") == "mine"
 
 
 async def test_where_writing_fails_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

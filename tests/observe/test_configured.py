@@ -24,7 +24,7 @@ def test_lines_go_where_the_configuration_says_and_reports_too(tmp_path: Path) -
             lines(event)
         report("run_broken", run="r1", cause="first\nsecond")
     assert structlog.get_config() == before
-    said = [json.loads(line) for line in file.read_text().splitlines()]
+    said = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     assert [line["event"] for line in said] == ["run_started", "model_failed", "run_ended", "run_broken"]
     assert said[-1]["level"] == "warning"
     assert said[-1]["cause"] == "first second"
@@ -36,7 +36,7 @@ def test_the_level_holds_for_reports_too(tmp_path: Path) -> None:
         for event in recorded()["loop"]:
             lines(event)
         report("run_broken", run="r1", cause="x")
-    assert file.read_text() == ""
+    assert file.read_text("utf-8") == ""
 
 
 def test_without_a_terminal_standard_error_gets_json(capsys: pytest.CaptureFixture[str]) -> None:

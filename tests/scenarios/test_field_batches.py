@@ -142,7 +142,7 @@ async def test_writ_01_edits_of_one_file_in_one_turn(tmp_path: Path) -> None:
     model = scripted(call(*edits, other), say("done"))
     ran = await play(Agent(model, load_tools("files", root=tmp_path)))
     assert ran.kinds == ["finished"] * 7
-    lines = (tmp_path / "f").read_text().splitlines()
+    lines = (tmp_path / "f").read_text("utf-8").splitlines()
     assert len(lines) == 100
     assert [line for line in lines if "edited" in line] == [
         "edited 3 thrice.",
@@ -150,7 +150,7 @@ async def test_writ_01_edits_of_one_file_in_one_turn(tmp_path: Path) -> None:
         "edited 60.",
         "edited 90.",
     ]
-    assert (tmp_path / "g").read_text() == "other\n"
+    assert (tmp_path / "g").read_text("utf-8") == "other\n"
 
 
 async def test_writ_04_an_edit_of_what_has_changed_since_it_was_read(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ async def test_writ_04_an_edit_of_what_has_changed_since_it_was_read(tmp_path: P
     ran = await play(Agent(model, [*load_tools("files", root=tmp_path), meddle]))
     assert ran.kinds == ["finished", "finished", "failed", "finished", "finished"]
     assert "has changed since read; read it again" in ran.seen[2]
-    assert file.read_text() == "edition 2, by another\n"
+    assert file.read_text("utf-8") == "edition 2, by another\n"
 
 
 async def test_writ_05_readers_together_writers_after_what_they_conflict_with() -> None:

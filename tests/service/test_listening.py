@@ -153,7 +153,7 @@ def test_what_is_no_socket_stays(tmp_path: Path) -> None:
     path.write_text("dear")
     with pytest.raises(ConfigurationError, match="is no socket"), listener(Bind(path=str(path))):
         pass
-    assert path.read_text() == "dear"
+    assert path.read_text("utf-8") == "dear"
 
 
 def test_a_folder_that_others_may_write_is_no_door(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class Home:
             (self.folder / f"GO-{number}").touch()
 
     def marks(self) -> list[str]:
-        return self.effects.read_text().splitlines() if self.effects.exists() else []
+        return self.effects.read_text("utf-8").splitlines() if self.effects.exists() else []
 
     def until_mark(self, beginning: str, times: int = 1) -> list[str]:
         return self.until_true(lambda: [mark for mark in self.marks() if mark.startswith(beginning)], times)

@@ -50,7 +50,7 @@ async def call(made: Tool, **arguments: Any) -> ToolOutput:
 
 def outside(space: Path) -> dict[str, str]:
     return {
-        str(path): path.read_text()
+        str(path): path.read_text("utf-8")
         for name in ("outside", "space-evil")
         for path in (space.parent / name).rglob("*")
         if path.is_file()

@@ -174,7 +174,7 @@ def test_names_that_are_no_text_are_shown_escaped(tmp_path: Path, read: Call) ->
 
 def test_write_makes_directories_and_the_file(tmp_path: Path, write: Call) -> None:
     assert write(path="a/b/c.txt", content="hé\n").content == "wrote a/b/c.txt: 4 bytes, 1 lines"
-    assert (tmp_path / "a/b/c.txt").read_text() == "hé\n"
+    assert (tmp_path / "a/b/c.txt").read_text("utf-8") == "hé\n"
 
 
 def test_write_keeps_the_mode_but_not_setuid(tmp_path: Path, write: Call) -> None:
@@ -195,7 +195,7 @@ def test_write_leaves_a_hard_link_elsewhere_alone(tmp_path: Path, write: Call) -
     outside.write_text("old")
     os.link(outside, tmp_path / "a")
     write(path="a", content="new")
-    assert outside.read_text() == "old"
+    assert outside.read_text("utf-8") == "old"
 
 
 @pytest.mark.parametrize("name", ["write_file", "edit_file", "delete_file"])
@@ -205,7 +205,7 @@ def test_read_only_files_stay(tmp_path: Path, made: dict[str, Tool], name: str) 
     given = {"write_file": {"content": "y"}, "edit_file": {"old": "x", "new": "y"}}.get(name, {})
     with pytest.raises(ToolError, match="read-only"):
         made[name].function(path="a", **given)
-    assert (tmp_path / "a").read_text() == "x"
+    assert (tmp_path / "a").read_text("utf-8") == "x"
 
 
 def test_a_write_that_breaks_off_changes_nothing(tmp_path: Path, write: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +213,7 @@ def test_a_write_that_breaks_off_changes_nothing(tmp_path: Path, write: Call, mo
     seen: list[str] = []
 
     def break_off(_: int) -> None:
-        seen.append((tmp_path / "a").read_text())
+        seen.append((tmp_path / "a").read_text("utf-8"))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "fsync", break_off)
@@ -221,7 +221,7 @@ def test_a_write_that_breaks_off_changes_nothing(tmp_path: Path, write: Call, mo
         write(path="a", content="new" * 1_000_000)
     assert seen == ["old"]
     assert os.listdir(tmp_path) == ["a"]
-    assert (tmp_path / "a").read_text() == "old"
+    assert (tmp_path / "a").read_text("utf-8") == "old"
 
 
 def test_a_reader_that_has_opened_keeps_the_old_bytes(tmp_path: Path, write: Call) -> None:
@@ -256,7 +256,7 @@ def test_what_changed_since_read_must_be_read_again(tmp_path: Path, made: dict[s
     given = {"write_file": {"content": "v3"}, "edit_file": {"old": "v2", "new": "v3"}}.get(name, {})
     with pytest.raises(ToolError, match="changed since read; read it again"):
         made[name].function(path="a", **given)
-    assert (tmp_path / "a").read_text() == "v2"
+    assert (tmp_path / "a").read_text("utf-8") == "v2"
     made["read_file"].function(path="./a")
     assert made[name].function(path="a", **given).productive
 
@@ -267,13 +267,13 @@ def test_own_writes_are_no_change(tmp_path: Path, read: Call, write: Call, edit:
     write(path="a", content="v2")
     edit(path="a", old="v2", new="v3")
     write(path="a", content="v4")
-    assert (tmp_path / "a").read_text() == "v4"
+    assert (tmp_path / "a").read_text("utf-8") == "v4"
 
 
 def test_a_file_never_read_may_be_written(tmp_path: Path, write: Call) -> None:
     (tmp_path / "a").write_text("v1")
     write(path="a", content="v2")
-    assert (tmp_path / "a").read_text() == "v2"
+    assert (tmp_path / "a").read_text("utf-8") == "v2"
 
 
 def test_a_change_while_writing_is_seen(tmp_path: Path, edit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +287,7 @@ def test_a_change_while_writing_is_seen(tmp_path: Path, edit: Call, monkeypatch:
     monkeypatch.setattr(os, "fsync", meanwhile)
     with pytest.raises(ToolError, match="changed by someone else meanwhile"):
         edit(path="a", old="v1", new="v2")
-    assert (tmp_path / "a").read_text() == "v1 and more"
+    assert (tmp_path / "a").read_text("utf-8") == "v1 and more"
     assert os.listdir(tmp_path) == ["a"]
 
 
@@ -307,7 +307,7 @@ def test_edits_of_different_lines_add_up(tmp_path: Path, edit: Call) -> None:
     (tmp_path / "a").write_text("".join(f"line {n};\n" for n in range(100)))
     for n in range(6):
         assert edit(path="a", old=f"line {n};", new=f"LINE {n};").content == f"edited a at line {n + 1}"
-    assert (tmp_path / "a").read_text().count("LINE") == 6
+    assert (tmp_path / "a").read_text("utf-8").count("LINE") == 6
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def children() -> set[str]:
     found = set()
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{name}/stat").read_text("utf-8").rpartition(")")[2].split()
         except OSError:
             continue
         if fields[1] == mine:

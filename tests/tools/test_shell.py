@@ -185,7 +185,7 @@ async def test_in_a_sandbox_only_the_root_is_there(tmp_path: Path) -> None:
     (made,) = shell.tools(root=root, sandbox=True)
     run: Run = made.function
     assert (await run(argv=["sh", "-c", "echo x > made; pwd"], cwd="in")).content.strip() == str(root / "in")
-    assert (root / "in" / "made").read_text() == "x\n"
+    assert (root / "in" / "made").read_text("utf-8") == "x\n"
     assert (await run(argv=["cat", str(tmp_path / "secret")])).error == "exit_1"
     assert (await run(argv=["touch", "/usr/x"])).error == "exit_1"
     assert (await run(argv=["mount", "-o", "remount,rw", "/usr"])).error is not None
