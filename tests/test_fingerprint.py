@@ -149,6 +149,8 @@ def test_what_was_asked_is_no_part_of_an_error(one: tuple[str, str], other: tupl
 def test_an_error_that_is_nothing_but_what_was_asked_keeps_it() -> None:
     assert error_signature("E", "rebuild everything", '{"task":"rebuild everything"}') == "E: rebuild everything"
     assert error_signature("E", "error", '{"word":"error"}') == "E: error", "too short to be told from chance"
+    spelled = r'{"word":"\u0065\u0072"}'
+    assert error_signature("E", "error", spelled) == "E: error", "nor does it get longer by its spelling"
 
 
 @given(st.text(max_size=300), st.text(max_size=300))

@@ -105,6 +105,8 @@ def _without_echoes(lines: list[str], arguments: str) -> list[str]:
     told = [line for line in lines if len(line) < _ECHO or json.dumps(line, ensure_ascii=False)[1:-1] not in arguments]
     values = [_unescaped(value) for value in _VALUES.findall(arguments)[:_VALUES_LOOKED_AT]]
     for value in sorted(values, key=len, reverse=True):  # what is part of another value comes after that
+        if len(value) < _ECHO:  # longer only as it is spelled
+            break
         told = [line.replace(value, "#") if value in line else line for line in told]
     return told or lines
 

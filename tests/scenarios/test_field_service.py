@@ -20,7 +20,7 @@ from support import scripted
 from watchkeeper import Agent, Supervisor
 from watchkeeper.engine import EngineError, Query, RunSpec
 from watchkeeper.journal import SqliteEngine
-from watchkeeper.messages import Event
+from watchkeeper.messages import RunEnded
 from watchkeeper.testing import say
 from watchkeeper.testing.conformance.ground import Facts, taken
 
@@ -221,8 +221,8 @@ async def test_canc_10_a_client_is_entered_and_left_by_one_owner_and_others_only
             with anyio.CancelScope() as scope:
                 scope.cancel()
                 await keeper.submit(SPEC)
-        ends: list[Event] = []
+        ends: list[RunEnded] = []
         for run in runs:
             with anyio.fail_after(30):
-                ends += [fact async for fact in engine.watch(run) if type(fact).__name__ == "RunEnded"]  # type: ignore[misc] -- no gap is an end
+                ends += [fact async for fact in engine.watch(run) if isinstance(fact, RunEnded)]
         assert len(ends) == 4
