@@ -15,9 +15,10 @@ import pytest
 from support import BARE
 from watchkeeper import Agent, Limits, Outcome, Run, Supervisor, ToolError, ToolOutput, Transient, encode_event, tool
 from watchkeeper.cassette import Fault, MockedTools, Player, Recorder, forbidden_sockets
+from watchkeeper.cassette.recorder import ALL, Taken
 from watchkeeper.cassette.tape import read
 from watchkeeper.errors import CassetteError, CassetteMiss, ConfigurationError, SocketForbidden
-from watchkeeper.messages import Event
+from watchkeeper.messages import Event, LoopBlocked, RunEnded, RunEnding
 from watchkeeper.redaction import Redaction
 from watchkeeper.retry import RetryPolicy
 from watchkeeper.seams import Seams
@@ -186,6 +187,35 @@ def test_eight_sub_agents_draw_from_one_limit_in_the_recorded_order(played_on: s
     player.check()
 
 
+class Blocking:
+    """A loop that is blocked behind each third fact of each run."""
+
+    def __init__(self, run: Run) -> None:
+        self._log = run.log
+        self.folds = dict.fromkeys(ALL, self._fact)
+
+    def _fact(self, event: Event) -> None:
+        if event.n % 3 == 2 and not isinstance(event, RunEnding | RunEnded):
+            self._log.append(LoopBlocked, seconds=0.5, frame="somewhere.py:1 in work")
+
+
+@pytest.mark.parametrize("played_on", BACKENDS)
+def test_a_blocked_loop_is_told_where_it_was(played_on: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also before a run has asked its model for the first time, when nothing else of the order may come."""
+    follow = Taken.follow
+
+    def blocked(taken: Taken, run: Run) -> None:
+        follow(taken, run)
+        run.log.attach(Blocking(run))
+
+    monkeypatch.setattr(Taken, "follow", blocked)
+    outcome, events = record(tmp_path / "a", "trio", busy())
+    assert sum(b'"type":"loop_blocked"' in event for event in events) > 10
+    player = Player(tmp_path / "a")
+    assert perform_on(played_on, player, busy()) == (outcome, events)
+    player.check()
+
+
 @pytest.mark.parametrize("played_on", BACKENDS)
 def test_what_the_host_did_is_played(played_on: str, tmp_path: Path) -> None:
     async def host(run: Run) -> None:
@@ -231,8 +261,10 @@ def test_another_request_is_missed_with_the_difference(played_on: str, tmp_path:
     simple = tmp_path / "simple"
     record(simple, "asyncio", scripted(*SIMPLE, profile=BARE))
     player = Player(simple)
-    outcome, _ = perform_on(played_on, player, scripted(*SIMPLE, instructions="Be brief.", profile=BARE))
+    outcome, events = perform_on(played_on, player, scripted(*SIMPLE, instructions="Be brief.", profile=BARE))
     assert outcome.status == "failed"
+    times = [json.loads(event)["t"] for event in events]
+    assert times == sorted(times)
     with pytest.raises(CassetteMiss, match="the model was not asked this") as missed:
         player.check()
     assert '+   "content": "Be brief.' in missed.value.difference

@@ -13,7 +13,7 @@ FORMAT = 1
 TICKS = 1 << 20
 """Ticks of a second. A clock that counts whole ticks gives equal differences wherever it begins."""
 
-Action = Literal["steer", "pause", "resume", "cancel", "hand_over", "approve", "deny", "loop_blocked"]
+Action = Literal["steer", "pause", "resume", "cancel", "hand_over", "approve", "deny"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):

@@ -251,7 +251,7 @@ class Played(Seams):
     async def enter(self) -> None:
         """Runs that are started at once begin one after the other: who asks first may take what the others lack."""
         if self._exact and self.score.began is not None:
-            await self.root.order.turn(self.score.began, held=True, at_once=True)
+            await self.root.order.turn(self.score.began, held=True)
 
     def begun(self) -> None:
         """It has sent its first request, or has ended: the next one may begin."""
@@ -295,7 +295,7 @@ class Played(Seams):
         return self._details.get(call, "")
 
     def _look(self) -> float:
-        left = self._reads.get(site_of(sys._getframe(1)) or "")
+        left = self._reads.get(site_of(sys._getframe(1)) or "") if self.root.exact else None
         if left:
             self._last = self.root.reached(self.root.time(left.popleft()))
         else:
@@ -311,6 +311,22 @@ class Played(Seams):
         reads = facts[number].reads if number < len(facts) else {}
         self._reads = {site: deque(ticks) for site, ticks in reads.items()}
 
+    def _also(self, number: int) -> None:
+        """The same, after what the clock has yet to say from before."""
+        before = self._reads
+        self._turn_to(number)
+        for site, left in self._reads.items():
+            left.extendleft(reversed(before.pop(site, ())))
+        self._reads.update(before)
+
+    def _blocked_next(self, number: int) -> None:
+        """If the next fact is that the loop was blocked, it comes now: it may fall anywhere between two others."""
+        facts = self.score.facts
+        if number < len(facts) and b'"loop_blocked"' in bytes(facts[number].event) and self.run is not None:
+            event = decode_event(bytes(facts[number].event))
+            if isinstance(event, LoopBlocked):
+                self.run.log.append(LoopBlocked, seconds=event.seconds, frame=event.frame)
+
     def _fact(self, event: Event) -> None:
         root, facts = self.root, self.score.facts
         if root.exact:
@@ -325,9 +341,11 @@ class Played(Seams):
                 root.post(lambda: self._end(error))
         if isinstance(event, RunEnded):
             self.begun()
-        self._turn_to(event.n)
+        (self._also if isinstance(event, LoopBlocked) else self._turn_to)(event.n)
         root.facts[self.id] = event.n
         root.order.look()
+        if root.exact:
+            self._blocked_next(event.n)
 
     def _end(self, error: CassetteMiss) -> None:
         if self.run is not None and self.run.outcome is None:
@@ -365,10 +383,7 @@ class Played(Seams):
 
     def _do(self, run: Run, line: HostDid) -> None:
         act = self._acts.get(line.do)
-        if line.do == "loop_blocked":
-            if not run.log.closed:
-                run.log.append(LoopBlocked, seconds=line.seconds or 0.0, frame=line.text)
-        elif line.do in ("approve", "deny"):
+        if line.do in ("approve", "deny"):
             self.says(line)
         elif act is not None and line.do in ("cancel", "hand_over"):
             act(line.text, line.mode, deadline=line.seconds)

@@ -8,6 +8,7 @@ import itertools
 import math
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +19,7 @@ import msgspec
 from .. import messages
 from ..agent import Agent
 from ..current import current_call
-from ..messages import CallEnded, CallStarted, ChildStarted, Event, LoopBlocked, RunEnded
+from ..messages import CallEnded, CallStarted, ChildStarted, Event, RunEnded
 from ..model import Request
 from ..redaction import Redaction
 from ..seams import Seams
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from ..run import Run
 
 ALL = tuple(kind for kind in messages.AnyEvent.__args__ if kind is not messages.Unknown)
+LONGEST = 0.5
+"""Seconds for which a thread waits with its result until the loop has dealt with what came before."""
 ABOUT = ("provider", "base_url", "context_window")
 
 
@@ -85,19 +88,35 @@ class Recorder(Seams):
     def input(self) -> int:
         return next(self._inputs)
 
-    async def settled(self) -> None:
-        """Where several runs are at work, let what came before come to its end: what comes next has a clear place."""
-        if self.live > 1:
+    async def settled(self, *, alone: bool = False) -> None:
+        """Let what came before come to its end: what comes next has a clear place. Where one run is at work, only what
+        comes beside something else of it, ``alone``, needs that."""
+        if self.live > 1 or alone:
             with anyio.CancelScope(shield=True):  # what has come is not to be lost; it is a few rounds of the loop
                 async with self._one:
                     for _ in range(ROUNDS):
                         await anyio.lowlevel.checkpoint()
 
+    def settled_from_thread(self) -> None:
+        """The same for what a thread gives; bounded, for its loop may be blocked."""
+        if threading.get_ident() == self.thread:
+            return
+        done = threading.Event()
+
+        def another(left: int) -> None:
+            if not left or not self.post(lambda: another(left - 1)):
+                done.set()
+
+        another(ROUNDS)
+        done.wait(LONGEST)
+
     async def enter(self) -> None:
+        """The run may begin: those before it have asked their models, and what came before has come to its end."""
         while self._beginning is not None:
             await self._beginning.wait()
         self._beginning = anyio.Event()
         self.live += 1
+        await self.settled()
 
     def begun(self) -> None:
         if self._beginning is not None:
@@ -252,7 +271,7 @@ class Taken(Seams):
     async def settled(self, attempt: Attempt) -> None:
         """Before the result of a call is taken up. That of a sub-agent follows from what came to the sub-agent."""
         if attempt.call not in self._parents:
-            await self.root.settled()
+            await self.root.settled(alone=True)
 
     def ended(self, attempt: Attempt, gave: dict[str, Any], *, within: bool, at_once: bool = False) -> None:
         """An attempt is over. What a thread gave counts when the run takes it up."""
@@ -287,9 +306,6 @@ class Taken(Seams):
             self._take_up(event.call_id, event.n - 1)
         elif isinstance(event, ChildStarted):
             self._parents.add(event.call_id)
-        elif isinstance(event, LoopBlocked):
-            place = self.place(event.n - 1)
-            self.write(HostDid(**place, do="loop_blocked", text=event.frame, seconds=event.seconds))
         if isinstance(event, RunEnded):
             self.root.live -= self._entered
             self._begun()

@@ -141,10 +141,12 @@ def recorded_tool(tool: Tool, taken: Taken) -> Tool:
         try:
             value = function(**values)
         except BaseException as error:
+            taken.root.settled_from_thread()
             taken.ended(attempt, broke(error), within=False)
             raise
         if inspect.isawaitable(value):
             return awaited(value, attempt)
+        taken.root.settled_from_thread()
         taken.ended(attempt, gave(value), within=False)
         return value
 
