@@ -34,7 +34,7 @@ LAYERS = tuple(
         " plugins price prices profiles provider recovery redaction reports results retry rush shared states stopwatch"
         " supply threads thresholds tools trampoline wording",
         "actors",
-        "leasing obeying orphans recalling run supervisor threadsafe windup",
+        "attempt leasing obeying orphans recalling run supervisor threadsafe windup",
         "cassette cli configuration handover journal models observe service testing",
     )
 )

@@ -427,7 +427,7 @@ class Supervisor:
                         await self._perform(run, run.tasks)
                 except anyio.get_cancelled_exc_class():
                     if await self._cancelled_from_without():
-                        if run.lease is not None:
+                        if run.attempt.lease is not None:
                             run.break_off("suspended")
                         run.end(Ending("cancelled", "supervisor_closed"))
                     else:
@@ -442,7 +442,7 @@ class Supervisor:
                         except Exception as error:  # a defect of ours, or of a host's: nobody may wait for ever
                             last_resort(run, failures.full_text(error, self.redaction))
                         if self.worker is not None and run.parent is None:
-                            await (self.worker.forget if run.lease is None else self.worker.give_back)(run)
+                            await (self.worker.give_back if run.attempt.lease is not None else self.worker.forget)(run)
                     self._let_out(run)
         except KeyboardInterrupt:
             raise
@@ -480,7 +480,7 @@ class Supervisor:
         return run.ending is None
 
     def _has_no_lease(self, run: Run) -> bool:
-        return self.worker is not None and run.parent is None and run.lease is None
+        return self.worker is not None and run.parent is None and run.attempt.lease is None
 
     def _let_out(self, run: Run) -> None:
         self.leave(run)
@@ -502,7 +502,7 @@ class Supervisor:
         log.begin()
         run.begin(log.began)
         run.move("running")
-        lease, earlier = run.root.lease, run.before
+        lease, earlier = run.root.attempt.lease, run.attempt.before
         if run.supply is not None and lease is not None and not run.supply.is_open:
             await run.supply.open(lease)
         judge = run.judge = Judge(
@@ -558,7 +558,7 @@ class Supervisor:
             self._keep_journal(run, lease, known, tasks)
         if earlier is not None and turns is not None:
             take_up(run, earlier, turns, guards, lease.attempt if lease is not None else 0)
-            earlier = run.before = earlier._replace(facts=())  # there may be many, and the run may be long
+            earlier = run.attempt.before = earlier._replace(facts=())  # there may be many, and the run may be long
             if run.ending is not None:  # all that is left is to write its end
                 run.agent_ended()
                 return
@@ -600,9 +600,10 @@ class Supervisor:
         charges = _charges_of(run) if run.root.supply is not None else None
         tasks.start_soon(self._write_journal, run, Journal(run, lease, charges), reader)
         if run.parent is None:
-            taken = run.before.commands if run.before is not None else set()
-            run.obedience = Obedience(run, lease, taken, self._rush)
-            tasks.start_soon(run.obedience.run)
+            before = run.attempt.before
+            taken = before.commands if before is not None else set()
+            obedience = run.attempt.obedience = Obedience(run, lease, taken, self._rush)
+            tasks.start_soon(obedience.run)
 
     async def _write_journal(self, run: Run, journal: Journal, reader: Reader) -> None:
         # It must see the end, whoever cancels: it returns when the log closes.
@@ -740,7 +741,7 @@ class Supervisor:
         grace = max((run.agent.limits.grace for run in left), default=0.0)
         with anyio.CancelScope(shield=True), anyio.move_on_after(grace + CLOSING):
             for run in left:
-                if run.parent is None and run.lease is not None:
+                if run.parent is None and run.attempt.lease is not None:
                     run.break_off("suspended")
                 else:
                     run.cancel("supervisor_closed")
@@ -808,8 +809,8 @@ class Supervisor:
             guards.append(RateLimit(profile.rates, wording, interval=profile.interval))
         if any(tool.stable for tool in agent.tools.values()):
             guards.append(Duplicate(agent.tools, wording))
-        if run.unfinished or run.before is not None or any(tool.side_effect for tool in agent.tools.values()):
-            guards.append(SideEffects(wording, run.unfinished, run.cleared))
+        if run.unfinished or run.attempt.before is not None or any(tool.side_effect for tool in agent.tools.values()):
+            guards.append(SideEffects(wording, run.unfinished, run.attempt.cleared))
         guards += [one for one in theirs if "call" in one.at]
         note = partial(run.log.append, WouldRefuse)
         return [Observed(guard, note) if guard.name in profile.observe else guard for guard in guards]
@@ -892,7 +893,8 @@ def _charges_of(run: Run) -> Charges:
 
     assert run.executor is not None
     charges = Charges(run.executor.counted)
-    charges.take(run.before.facts if run.before is not None else ())
+    before = run.attempt.before
+    charges.take(before.facts if before is not None else ())
     return charges
 
 

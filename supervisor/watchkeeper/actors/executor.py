@@ -363,7 +363,7 @@ class Executor:
             reports.report("after_crash_failed", run=self._run.id, tool=tool.name, cause=cause)
             return
         if value is None:
-            self._run.cleared.add(unknown.key)
+            self._run.attempt.cleared.add(unknown.key)
             return
         slot = self._admission.slot_of(call, self._log.turn, self._clock(), tool.name)
         if slot is not None:
