@@ -141,7 +141,7 @@ async def test_silence_stops_an_attended_run_too() -> None:
             await anyio.sleep_forever()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("watchkeeper.supervisor.AgentActor", Mute)
+        patch.setattr("watchkeeper.wiring.AgentActor", Mute)
         outcome, events = await ended(Agent(stuck(), [look], profile=ATTENDED))
     assert (outcome.status, outcome.reason) == ("stopped", "silence")
     assert not of(events, Paused)

@@ -687,7 +687,7 @@ async def test_calls_that_wait_for_a_journal_that_is_gone_are_given_up() -> None
         assert (await run.wait()).reason == "fenced"
         await slow.begun()
         assert boss.runs[RUN] is not run
-        assert tasks_of("Supervisor._execute") == 1  # that of the second attempt
+        assert tasks_of("wiring._execute") == 1  # that of the second attempt
 
 
 async def test_leaving_by_a_cancel_waits_for_nobody() -> None:
