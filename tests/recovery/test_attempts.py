@@ -263,7 +263,7 @@ async def waiting() -> tuple[list[Event], RunSpec]:
 
     async def watch(run: Run) -> None:
         async for event in run.events():
-            facts.append(event)  # type: ignore[arg-type]
+            facts.append(event)  # type: ignore[arg-type]  # no gap: it keeps up
             if len(of(facts, ApprovalRequested)) == 2 and len(of(facts, CallEnded)) == 1:
                 run.cancel()
                 return
@@ -606,7 +606,7 @@ async def test_a_fenced_attempt_touches_nothing_more() -> None:
         await slow.begun()
         n = (await engine.get(RUN)).n
         assert run.attempt.lease is not None
-        run.attempt.lease.die()  # type: ignore[attr-defined]
+        run.attempt.lease.die()  # type: ignore[attr-defined]  # of the engine in memory
         slow.going.set()
         outcome = await run.wait()
         assert (outcome.status, outcome.reason) == ("failed", "fenced")
