@@ -42,5 +42,5 @@ def _ended(run: str, parent: str, facts: Sequence[Event], *more: Any) -> Any:
 
 
 def install() -> None:
-    Supervisor._drive = _looked_through  # type: ignore[method-assign]
+    Supervisor._drive = _looked_through  # type: ignore[method-assign]  # in every test
     orphans._end = _ended

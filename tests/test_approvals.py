@@ -457,7 +457,8 @@ def returned(answer: Asking) -> Asking:
     """A plain function that returns something to be awaited."""
 
     def approver(approval: Approval) -> Awaitable[Any]:
-        return waited(answer)(approval)  # type: ignore[no-any-return]
+        awaited: Awaitable[Any] = waited(answer)(approval)
+        return awaited
 
     return approver
 
@@ -653,7 +654,7 @@ async def test_what_cannot_be_undone_is_asked_about_each_time() -> None:
         assert (approval.once, approval.why) == (True, "it cannot be undone")
         for scope in ("run", "always"):
             with pytest.raises(ApprovalError, match="can be permitted once only"):
-                run.approve(approval.id, approval.arguments_hash, scope, pattern={})  # type: ignore[arg-type]
+                run.approve(approval.id, approval.arguments_hash, scope, pattern={})
         run.approve(approval.id, approval.arguments_hash)
         (second,) = await waiting(run)
         run.approve(second.id, second.arguments_hash)

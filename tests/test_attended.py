@@ -24,6 +24,7 @@ from watchkeeper.messages import (
     RunStarted,
     Stopped,
 )
+from watchkeeper.model import Request
 from watchkeeper.profiles import PROFILES
 from watchkeeper.testing import ScriptedModel, call, say
 from watchkeeper.thresholds import Steps, Thresholds
@@ -38,6 +39,12 @@ ATTENDED = Profile(attended=True, limits=LONG)
 async def look(n: int = 0) -> str:
     """Look."""
     return "as ever"
+
+
+def asked_of(run: Run) -> list[Request]:
+    model = run.agent.model
+    assert isinstance(model, ScriptedModel)
+    return model.requests
 
 
 def stuck() -> ScriptedModel:
@@ -73,9 +80,9 @@ async def test_where_it_would_be_stopped_it_is_paused() -> None:
     async with supervised(keep=10_000) as supervisor:
         run = await supervisor.start(Agent(stuck(), [look], profile=ATTENDED), "task")
         paused = await until_paused(run)
-        requests = len(run.agent.model.requests)  # type: ignore[attr-defined]
+        requests = len(asked_of(run))
         await anyio.sleep(1000)
-        assert len(run.agent.model.requests) == requests == 8  # type: ignore[attr-defined]
+        assert len(asked_of(run)) == requests == 8
         assert run.state == "paused"
         run.cancel("seen enough")
         outcome = await run.wait()
@@ -141,7 +148,7 @@ async def test_silence_stops_an_attended_run_too() -> None:
             await anyio.sleep_forever()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("watchkeeper.supervisor.AgentActor", Mute)
+        patch.setattr("watchkeeper.wiring.AgentActor", Mute)
         outcome, events = await ended(Agent(stuck(), [look], profile=ATTENDED))
     assert (outcome.status, outcome.reason) == ("stopped", "silence")
     assert not of(events, Paused)
@@ -163,7 +170,7 @@ async def test_the_model_reads_why_it_was_held() -> None:
         await until_paused(run)
         run.resume()
         await run.wait()
-    last = run.agent.model.requests[-1].messages[-1]  # type: ignore[attr-defined]
+    last = asked_of(run)[-1].messages[-1]
     assert last.mark == "watchkeeper"
     assert "has given the same result 8 times" in last.content
     assert "held here for a person to look at" in last.content
@@ -259,7 +266,7 @@ async def test_a_sub_agent_is_not_attended_its_stop_is_a_result_for_its_parent()
 async def test_the_mode_of_a_run(mode: Any, kinds: set[type[Event]]) -> None:
     """Also against what the profile says; in each of them the breaker is the end."""
     for own in ("observe", "enforce"):
-        profile = Profile(mode=own, limits=Limits(max_turns=20, finish_turns=0))  # type: ignore[arg-type]
+        profile = Profile(mode=own, limits=Limits(max_turns=20, finish_turns=0))
         outcome, events = await ended(Agent(stuck(), [look], profile=profile), mode=mode)
         assert {type(event) for event in events} & {Nudged, Blocked, Stopped} == kinds
         assert outcome.reason == ("loop" if mode == "enforce" else "turns")
@@ -296,7 +303,9 @@ async def test_a_stop_says_where_it_began_and_what_it_cost() -> None:
     finding = outcome.verdict.finding
     assert (finding.onset_call, finding.calls_since) == (4, 8)
     assert finding.tokens_since > 0
-    assert events[finding.onset - 1].result.call_id == of(events, CallEnded)[3].result.call_id  # type: ignore[attr-defined]
+    onset = events[finding.onset - 1]
+    assert isinstance(onset, CallEnded)
+    assert onset.result.call_id == of(events, CallEnded)[3].result.call_id
     assert "equal call, equal result (look), 8 times, from call 4 on; 8 calls and" in outcome.message
     assert "tokens went into it." in outcome.message
 

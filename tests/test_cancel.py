@@ -80,7 +80,8 @@ async def started(run: Run, calls: int) -> None:
 
 
 def accepted_by_a_strict_server(run: Run) -> None:
-    messages = list(run.outcome.history)  # type: ignore[union-attr]
+    assert run.outcome is not None
+    messages = list(run.outcome.history)
     if not messages:
         return  # it never began
     if messages[-1].role == "assistant":

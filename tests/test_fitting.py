@@ -55,7 +55,7 @@ def one(value: Any, wanted: Any) -> Any:
     fitted = fit({"x": value}, box)
     if isinstance(fitted[0], Problem):
         return list(fitted)
-    return fitted[0].x  # type: ignore[attr-defined]
+    return fitted[0].x  # type: ignore[attr-defined]  # the box's
 
 
 @pytest.mark.parametrize(

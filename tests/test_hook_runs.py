@@ -14,7 +14,7 @@ from watchkeeper.guards.request import Halt, Preview, RequestDecision, Say
 from watchkeeper.guards.result import Output, ResultDecision, Rewrite, Withhold
 from watchkeeper.messages import CallEnded, ModelRequested, WouldRefuse
 from watchkeeper.redaction import Redaction
-from watchkeeper.testing import call, say
+from watchkeeper.testing import ScriptedModel, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -48,7 +48,8 @@ async def test_a_guard_has_a_word_at_the_end_of_a_request_that_is_not_kept() -> 
     one = agent(call(("look", {})), say("done"))
     outcome, events = await perform(one, guards=[theirs(request=second)], redaction=Redaction([SECRET]))
     assert outcome.answer == "done"
-    requests = one.model.requests  # type: ignore[attr-defined]
+    assert isinstance(one.model, ScriptedModel)
+    requests = one.model.requests
     assert "think of the budget" not in requests[0].messages[-1].content
     assert "think of the budget" in requests[1].messages[-1].content
     assert SECRET not in requests[1].messages[-1].content

@@ -210,7 +210,7 @@ async def test_a_viewer_that_never_reads_costs_nothing() -> None:
     assert isinstance(gap, Gap)
     assert (gap.first, gap.last) == (2, log.first - 1)
     assert log.lag() == 0
-    await viewer.aclose()  # type: ignore[attr-defined]
+    await viewer.aclose()  # type: ignore[attr-defined]  # a generator
 
 
 async def test_a_viewer_comes_back_where_it_left() -> None:

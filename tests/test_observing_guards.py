@@ -91,7 +91,7 @@ async def test_it_says_what_it_would_have_done_and_lets_pass(case: str) -> None:
     (fact,) = of(observed, WouldRefuse)
     assert (fact.by, fact.would, fact.error) == (name, *told)
     assert fact.call_id == of(observed, CallEnded)[-1].result.call_id
-    numbers = [event.n for kind in (CallProposed, CallAdmitted) for event in of(observed, kind)]  # type: ignore[type-var]
+    numbers = [event.n for kind in (CallProposed, CallAdmitted) for event in of(observed, kind)]
     assert numbers[0] < fact.n
     for events, passed in ((enforced, case == "rate that waits"), (observed, True)):
         ends = [event.result for event in of(events, CallEnded)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from urllib.parse import quote
 
@@ -60,8 +61,8 @@ def test_a_value_is_found_however_it_is_written(written: str) -> None:
 @pytest.mark.parametrize("before", ["", "a", "ab", "user:"])
 @pytest.mark.parametrize("after", ["", "z", "zz"])
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
-def test_and_in_base64_wherever_it_begins(before: str, after: str, encode: object) -> None:
-    written = encode(f"{before}{SECRET}{after}".encode()).decode()  # type: ignore[operator]
+def test_and_in_base64_wherever_it_begins(before: str, after: str, encode: Callable[[bytes], bytes]) -> None:
+    written = encode(f"{before}{SECRET}{after}".encode()).decode()
     found = BY_VALUE.text(written)
     assert MARK in found
     assert len(found.replace(MARK, "")) < 6 + len(before) * 2 + len(after) * 2

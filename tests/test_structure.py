@@ -34,7 +34,7 @@ LAYERS = tuple(
         " plugins price prices profiles provider recovery redaction reports results retry rush shared states stopwatch"
         " supply threads thresholds tools trampoline wording",
         "actors",
-        "leasing obeying orphans recalling run supervisor threadsafe windup",
+        "attempt hooks leasing obeying origin orphans recalling run supervisor threadsafe windup wiring",
         "cassette cli configuration handover journal models observe service testing",
     )
 )

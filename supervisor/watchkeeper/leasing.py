@@ -112,7 +112,7 @@ class Worker:
         """A run that was started here has ended before it had a lease: nobody is to execute it any more. A lease that
         is on its way closes it."""
         self._expected.pop(run.id, None)
-        if run.cut is not None or run.ending is None:
+        if run.attempt.broken is not None or run.ending is None:
             return
         self._forgotten[run.id] = run.ending
         try:
@@ -125,18 +125,18 @@ class Worker:
     async def give_back(self, run: Run) -> None:
         """An attempt is over. Of one that ended before it had a journal nothing is kept: it gets its end here, and what
         has failed is held, for another attempt would fail in the same way."""
-        lease = run.lease
+        attempt, held = run.attempt, ""
+        lease, obedience, ends = attempt.lease, attempt.obedience, attempt.broken is None
         assert lease is not None
-        held = ""
         self._rush.end(run.id)
         await self._rush.over()
         with anyio.move_on_after(GIVING_BACK):
-            if run.obedience is not None:
-                await run.obedience.close(ended=run.cut is None)
-            if run.cut is None and not run.log.is_journaled:
+            if obedience is not None:
+                await obedience.close(ended=ends)
+            if ends and not run.log.is_journaled:
                 held = await self._close_unbegun(run.ending, lease)
             if not held:
-                await self._release(lease, suspended=run.cut == "suspended")
+                await self._release(lease, suspended=attempt.broken == "suspended")
         self._leave(lease)
         if held:
             self._tasks.start_soon(self._refuse, lease, held, name=f"refused {lease.run}")
@@ -156,10 +156,9 @@ class Worker:
         self.draining = True
         runs = [run for run in self._supervisor.runs.values() if run.parent is None]
         for run in runs:
-            run.suspending = True
-            if run.lease is None and run.ending is None:
-                run.cut = "suspended"
-                run.end(Ending("cancelled", "suspended"))
+            run.attempt.draining = True
+            if run.attempt.lease is None:
+                run.break_off("suspended")
         with anyio.move_on_after(seconds):
             for run in runs:
                 while run.outcome is None and run.ending is None and not run.rests:
@@ -174,7 +173,7 @@ class Worker:
         run = self._expected.pop(lease.run, None)
         ending = self._forgotten.pop(lease.run, None)
         if run is not None:
-            run.lease = lease
+            run.attempt.lease = lease
             run.notify()
         elif ending is not None:
             self._tasks.start_soon(self._close_forgotten, lease, ending, name=f"forgotten {lease.run}")
@@ -230,7 +229,7 @@ class Worker:
             self._leave(lease)
             return None
         run = supervisor.run_of(spec, agent, lease.run)
-        run.lease, run.before = lease, earlier
+        run.attempt.lease, run.attempt.before = lease, earlier
         if run.supply is not None:
             try:
                 await run.supply.open(lease)

@@ -106,7 +106,7 @@ class Obedience:
         self._scope.cancel()
 
     def _obey(self, command: AnyCommand) -> None:
-        if self._run.cut is not None:
+        if self._run.attempt.broken is not None:
             return  # this attempt is over: the next one is given it
         if command.id in self._taken:
             self._answer(command)

@@ -18,6 +18,7 @@ import msgspec
 from . import failures, states
 from .agent import Agent
 from .approvals import Approval, Approvals, Scope
+from .attempt import Attempt, Broken
 from .budget import Budget
 from .detect.handover import Work
 from .errors import RunEndedError
@@ -66,11 +67,8 @@ if TYPE_CHECKING:
     from .actors.watchdog import Watchdog
     from .continuing import Continuation
     from .detect.judge import Judge
-    from .engine import Lease
     from .locks import Grip
     from .memory.recollection import Recollection
-    from .obeying import Obedience
-    from .recalling import Before
     from .supervisor import Supervisor
     from .supply import Supply
 
@@ -126,26 +124,11 @@ class Run:
         guard_mode: GuardMode | None = None,
         attended: bool | None = None,
         unfinished: Sequence[Unfinished] = (),
-        lease: Lease | None = None,
     ) -> None:
         self.id = run_id
-        self.lease = lease
-        """Where its facts are kept, if it may outlive the process."""
-        self.cut: str | None = None
-        """Why this attempt ends without an end of the run: ``suspended``, ``fenced``."""
-        self.before: Before | None = None
-        """What the attempts before this one have left."""
+        self.attempt = Attempt()
         self.supply: Supply | None = None
         """Of a root, who gets slices of the shared budget that it draws from, if it does."""
-        self.obedience: Obedience | None = None
-        self.suspending = False
-        """This attempt is to end before its next turn."""
-        self.cut_at = 0
-        """Number of the last fact before that: what follows is nobody's business."""
-        self.cleared: set[str] = set()
-        """Keys of calls of which a tool has said that they did not happen."""
-        self.told_end = self.told_cancel = False
-        """The log of an attempt that died has those facts of the end."""
         self.supervisor = supervisor
         self.agent = agent
         redaction = supervisor.redaction.and_of(agent.secrets)
@@ -627,7 +610,7 @@ class Run:
     async def gate(self) -> None:
         """Hold here while the run is paused. First all facts so far are judged, for a verdict may pause it."""
         await self.log.passed("watchdog", self.log.n)
-        if self.suspending:
+        if self.attempt.draining:
             self.break_off("suspended")
             await anyio.lowlevel.checkpoint_if_cancelled()
         while (pauses := self._pauses()) and self.stopping_after_turn is None:
@@ -686,7 +669,7 @@ class Run:
         self.began = now - past.t
         self._wall.restart(now, past.times.wall)
         self._working.restart(now, past.times.working)
-        self.told_end, self.told_cancel = past.ending is not None, past.confirmed
+        self.attempt.take_up(past)
         asked = [one for one in past.paused if not one.journal]
         if asked:
             self._take_up_pause(asked, past, now)
@@ -720,22 +703,20 @@ class Run:
         waits = self.executor is None or self.executor.waits_for_people
         return waits or self.state == "paused" or self._awaits_provider
 
-    def break_off(self, why: str) -> None:
+    def break_off(self, why: Broken) -> None:
         """End this attempt, and not the run: what runs is cancelled, and nothing that follows is kept. Another attempt
         goes on behind the last fact that is there now."""
-        if self.cut is not None or self.outcome is not None:
+        attempt, written = self.attempt, self.log.closed
+        ending = self.ending is not None or written
+        if self.outcome is not None or not attempt.may_break_off(why, ending=ending):
             return
-        if self.log.closed:
-            if why == "fenced":  # its end is written, and counts no more
-                self.cut, self.cut_at = why, self.log.n
-                self.notify()
-            return
-        if why == "suspended" and self.ending is not None:
-            return  # it ends with this attempt: what is left of it is bounded
-        if why == "suspended" and self.lease is not None:
-            self.log.append(Suspended, attempt=self.lease.attempt)
-        self.cut, self.cut_at = why, self.log.n
-        self.end(Ending("failed" if why == "fenced" else "cancelled", why))
+        if why == "suspended" and attempt.lease is not None:
+            self.log.append(Suspended, attempt=attempt.lease.attempt)
+        attempt.break_off(why, self.log.n)
+        if written:
+            self.notify()
+        else:
+            self.end(Ending("failed" if why == "fenced" else "cancelled", why))
 
     def waits(self, waiting: bool) -> None:
         """Its agent waits for the provider (rate limit, breaker, back-off), or does so no more. What would come after
@@ -744,7 +725,7 @@ class Run:
             return
         self._stand_still("provider", waiting)
         self._awaits_provider = waiting
-        if waiting and self.suspending:
+        if waiting and self.attempt.draining:
             self.notify()
         if waiting and self.stopping_after_turn is not None:
             self.end(Ending(self.ends_as, self.stopping_after_turn))
@@ -752,7 +733,7 @@ class Run:
     def waits_for_person(self, waiting: bool) -> None:
         """Nothing goes on but waiting for approvals, or something does again."""
         self._stand_still("approval", waiting)
-        if waiting and self.suspending:
+        if waiting and self.attempt.draining:
             self.notify()
 
     def is_attended(self) -> bool:

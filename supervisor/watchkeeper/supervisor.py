@@ -1,111 +1,63 @@
-"""The supervisor: who exists, how they are wired, in which order they start and end."""
+"""The supervisor: which runs there are, who executes them, in which order they start and end."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 import anyio
 import anyio.abc
 import anyio.lowlevel
 import msgspec
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from . import failures, plugins, reports
-from .actors.agent import AgentActor
-from .actors.approving import accepts
-from .actors.executor import Batch, Executor
-from .actors.watchdog import Watchdog
 from .agent import Agent
 from .approvals import Approver
 from .budget import Budget
-from .current import HERE
-from .decisions import Answer
 from .detect.detector import Factory
-from .detect.handover import task_key
-from .detect.judge import Judge
-from .detect.silence import Silence
-from .errors import ConfigurationError, SpawnRefused, SupervisorClosed
-from .guards.blocked import Blocked
-from .guards.checks import Checks
-from .guards.duplicate import Duplicate
-from .guards.equal import RefuseEqual
+from .errors import ConfigurationError, SupervisorClosed
 from .guards.grants import Grants
-from .guards.guard import CallGuard, GuardFactory
-from .guards.guarded import Guarded
-from .guards.limited import TimeLimit
-from .guards.observed import Observed
-from .guards.policy import Policy
-from .guards.rate import RateLimit
-from .guards.reentry import DEEPEST, Reentry
-from .guards.request import heard
-from .guards.result import left_of
-from .guards.scope import Scope, Scoped
-from .guards.sideeffects import SideEffects
+from .guards.guard import GuardFactory
+from .hooks import check_observed
 from .ladder import MODES, GuardMode
-from .locks import Grip, Locks
-from .log import JOURNAL, KEEP, Reader
-from .memory.store import Store
-from .messages import (
-    ChildStarted,
-    GuardOverran,
-    LoopBlocked,
-    Message,
-    RunStarted,
-    UserMessage,
-    WouldRefuse,
-)
+from .locks import Locks
+from .log import KEEP
+from .messages import LoopBlocked, Message
 from .model import Model
 from .monitor import LoopMonitor
 from .observers import Observer, Observers
 from .occurrences import Unfinished
+from .origin import Origin
 from .price import Price
 from .prices import Prices
 from .profiles import limits_with
 from .provider import Provider
-from .recalling import recall, take_up
 from .redaction import Redaction
 from .run import Ending, Run
 from .rush import Rush
 from .seams import Seams
 from .threads import Threads
-from .tools import Tool
 from .windup import last_resort, wind_up
+from .wiring import Shares, perform
 from .wording import Wording
 
 if TYPE_CHECKING:
-    from .actors.journal import Journal
     from .continuing import Continuation
-    from .engine import Engine, Lease, RunSpec, RunStatus
-    from .examiner import Examiner
-    from .guards.answer import AnswerGuard
+    from .engine import Engine, RunSpec, RunStatus
     from .leasing import Maker, Worker
-    from .memory.recollection import Recollection
-    from .opinions.bench import Bench
-    from .shared import Charges
     from .supply import Supply
-
-T = TypeVar("T")
 
 CLOSING = 10.0
 """Seconds beyond the longest grace period that leaving waits for outcomes: each of them comes long before."""
-TICK = 1e-6
-"""Seconds that a wait for a deadline takes at least: what is left of one by rounding is less than a clock can show."""
 ROUNDS = 3
 """Rounds of the loop within which a cancel from without has reached all tasks of the supervisor."""
 BLAMED = 8
 """Runs that get the fact of a blocked loop: those that did something last. With hundreds of runs a fact for each of
 them would block the loop again, and again."""
-MAX_DEPTH = 2
-SHOWN_TASK = 500
-"""Characters of a sub-agent's task that the fact of its start shows."""
-MAX_CHILDREN = 10
-"""Sub-agents that one root run may ever start, at any depth."""
 
 
 class Supervisor:
@@ -260,12 +212,13 @@ class Supervisor:
         if text is not None:
             _checked_start(text, ())
         _check_mode(mode)
-        self._check_observed(agent)
-        if parent is not None:
-            self._check_spawn(parent, agent)
-            if parent.executor is not None:
-                parent.executor.take_grips()
-        above = [_purse_of(parent) if parent is not None else self.budget]
+        check_observed(agent, self._guards)
+        origin = Origin(parent) if parent is not None else None
+        if origin is not None:
+            origin.check(agent)
+            if origin.parent.executor is not None:
+                origin.parent.executor.take_grips()
+        above = [origin.purse if origin is not None else self.budget]
         named = budget if isinstance(budget, str) else ""
         if named and (self.engine is None or parent is not None):
             raise ConfigurationError(
@@ -280,7 +233,7 @@ class Supervisor:
             agent,
             task,
             above,
-            parent=parent,
+            origin=origin,
             history=history,
             mode=mode,
             attended=attended,
@@ -299,20 +252,8 @@ class Supervisor:
             # Here, not in its task: the order of the queue is that of the calls of start.
             (self._inside.add if len(self._inside) < self._max_runs else self._queue.append)(run)
         self._tasks.start_soon(self._drive, run, name=f"run {run.id}")
-        if parent is not None:
-            run.within_call = bool(_call_of(parent))
-            parent.children.append(run)
-            parent.children_changed()
-            parent.root.descendants += 1
-            run.log.attach(run.work)
-            parent.log.append(
-                ChildStarted,
-                child=run.id,
-                agent=agent.name,
-                call_id=_call_of(parent),
-                task=run.task[:SHOWN_TASK],
-                key=task_key(agent.name, task, (message.content for message in history)),
-            )
+        if origin is not None:
+            origin.add(run, task, history)
         return run
 
     def stuck(self) -> list[str]:
@@ -329,13 +270,14 @@ class Supervisor:
         task: str,
         above: Sequence[Budget],
         *,
-        parent: Run | None = None,
+        origin: Origin | None = None,
         history: Sequence[Message] = (),
         mode: GuardMode | None = None,
         attended: bool | None = None,
         unfinished: Sequence[Unfinished] = (),
         shared: str = "",
     ) -> Run:
+        parent = origin.parent if origin is not None else None
         agent, seams = self.seams.for_run(run_id, agent, task, parent)
         supply = _supply_of(shared) if shared else None
         if supply is not None:
@@ -350,8 +292,8 @@ class Supervisor:
             parent=parent,
             history=history,
             keep=self._keep,
-            grips_above=_grips_above(parent),
-            within=_within(parent),
+            grips_above=origin.grips if origin is not None else frozenset(),
+            within=origin.tools if origin is not None else (),
             guard_mode=mode,
             attended=attended,
             unfinished=unfinished,
@@ -387,7 +329,7 @@ class Supervisor:
     def run_of(self, spec: RunSpec, agent: Agent, run_id: str) -> Run:
         """A run of the engine, for its worker. Raises :class:`ConfigurationError` if its spec cannot be executed."""
         _check_mode(spec.mode)
-        self._check_observed(agent)
+        check_observed(agent, self._guards)
         before, given, task, history = None, agent.limits, spec.task, spec.history
         if spec.continue_from:
             before, agent = self._continued(spec.continue_from, agent, (), False)
@@ -424,10 +366,10 @@ class Supervisor:
                 try:
                     if await self._let_in(run):
                         await run.seams.enter()
-                        await self._perform(run, run.tasks)
+                        await perform(run, run.tasks, self._shares)
                 except anyio.get_cancelled_exc_class():
                     if await self._cancelled_from_without():
-                        if run.lease is not None:
+                        if run.attempt.lease is not None:
                             run.break_off("suspended")
                         run.end(Ending("cancelled", "supervisor_closed"))
                     else:
@@ -442,7 +384,7 @@ class Supervisor:
                         except Exception as error:  # a defect of ours, or of a host's: nobody may wait for ever
                             last_resort(run, failures.full_text(error, self.redaction))
                         if self.worker is not None and run.parent is None:
-                            await (self.worker.forget if run.lease is None else self.worker.give_back)(run)
+                            await (self.worker.give_back if run.attempt.lease is not None else self.worker.forget)(run)
                     self._let_out(run)
         except KeyboardInterrupt:
             raise
@@ -480,7 +422,7 @@ class Supervisor:
         return run.ending is None
 
     def _has_no_lease(self, run: Run) -> bool:
-        return self.worker is not None and run.parent is None and run.lease is None
+        return self.worker is not None and run.parent is None and run.attempt.lease is None
 
     def _let_out(self, run: Run) -> None:
         self.leave(run)
@@ -495,203 +437,6 @@ class Supervisor:
         if self.runs.get(run.id) is run:
             del self.runs[run.id]
 
-    async def _perform(self, run: Run, tasks: anyio.abc.TaskGroup) -> None:
-        """Wire the three actors and start them, then wait until something ends the run."""
-        agent, log = run.agent, run.log
-        profile = agent.profile
-        log.begin()
-        run.begin(log.began)
-        run.move("running")
-        lease, earlier = run.root.lease, run.before
-        if run.supply is not None and lease is not None and not run.supply.is_open:
-            await run.supply.open(lease)
-        judge = run.judge = Judge(
-            profile.thresholds,
-            mode=run.guard_mode,
-            attended=run.attended,
-            extra=self._detectors,
-            wording=self.wording,
-        )
-        watchdog = run.watchdog = Watchdog(run, judge, Silence(profile.thresholds.silence))
-        limit = self._limit_of(run)
-        theirs = [Guarded(make(), limit, self.wording) for make in self._guards]
-        bench = self._bench_of(run) if agent.judge is not None else None
-        guards = self._guards_of(run, theirs, limit, bench)
-        for guard in (*guards, *(one for one in theirs if "call" not in one.at)):
-            log.attach(guard)
-        if agent.memory is not None:
-            run.memory = self._recollection(run, agent.memory)
-        run.executor = Executor(
-            run,
-            agent.tools,
-            guards,
-            budget=run.budget,
-            locks=self._locks,
-            threads=self._threads,
-            tasks=tasks,
-            wording=self.wording,
-            parallel=agent.limits.parallel,
-            writers_alone=profile.writers_alone,
-            unfinished=run.unfinished,
-            looked=self._asker(run, left_of, theirs, "result", wording=self.wording),
-        )
-        run.actor = AgentActor(
-            run,
-            agent,
-            run.history,
-            run.evidence,
-            budget=run.budget,
-            provider=self._provider_of(agent.model),
-            prices=self._prices,
-            wording=self.wording,
-            examiner=partial(self._examiner_of, run, [one for one in theirs if "answer" in one.at]),
-            examined=agent.examined or any("answer" in one.at for one in theirs),
-            heard=self._asker(run, heard, theirs, "request"),
-            bench=bench,
-        )
-        turns = recall(run, earlier.facts, earlier.past, guards) if earlier is not None else None
-        known = earlier.past.n if earlier is not None else 0
-        if run.observed is not None:
-            run.observed.skip(known)
-        run.reader = log.reader("watchdog", after=known, must=True, lazy=True, look=partial(self._catch_up, run))
-        if lease is not None:
-            self._keep_journal(run, lease, known, tasks)
-        if earlier is not None and turns is not None:
-            take_up(run, earlier, turns, guards, lease.attempt if lease is not None else 0)
-            earlier = run.before = earlier._replace(facts=())  # there may be many, and the run may be long
-            if run.ending is not None:  # all that is left is to write its end
-                run.agent_ended()
-                return
-        else:
-            self._write_start(run, lease)
-        send, receive = anyio.create_memory_object_stream[Batch](1)
-        tasks.start_soon(self._watch, run, watchdog, run.reader)
-        tasks.start_soon(self._execute, run, receive)
-        tasks.start_soon(self._think, run, send)
-        await self._until_end(run, watchdog, run.reader)
-
-    def _write_start(self, run: Run, lease: Lease | None) -> None:
-        agent, log = run.agent, run.log
-        log.append(
-            RunStarted,
-            agent=agent.name,
-            task=run.task,
-            tools=tuple(agent.tools),
-            profile=agent.profile.name,
-            limits=run.limits(),
-            model=agent.model.name,
-            continued=len(run.history),
-            polls=tuple(tool.name for tool in agent.tools.values() if tool.poll),
-            mode=run.guard_mode,
-            attended=run.attended,
-            continues=run.continues.run if run.continues is not None else "",
-            earlier=run.continues.spent if run.continues is not None else {},
-            code=_code_of(agent) if lease is not None else "",
-        )
-        log.user_turn += 1
-        log.append(UserMessage, text=run.opening)
-
-    def _keep_journal(self, run: Run, lease: Lease, known: int, tasks: anyio.abc.TaskGroup) -> None:
-        """Facts behind number ``known`` are made durable from here on; of a root, commands from outside are taken."""
-        from .actors.journal import Journal
-        from .obeying import Obedience
-
-        reader = run.log.reader(JOURNAL, after=known, must=True)
-        charges = _charges_of(run) if run.root.supply is not None else None
-        tasks.start_soon(self._write_journal, run, Journal(run, lease, charges), reader)
-        if run.parent is None:
-            taken = run.before.commands if run.before is not None else set()
-            run.obedience = Obedience(run, lease, taken, self._rush)
-            tasks.start_soon(run.obedience.run)
-
-    async def _write_journal(self, run: Run, journal: Journal, reader: Reader) -> None:
-        # It must see the end, whoever cancels: it returns when the log closes.
-        try:
-            with anyio.CancelScope(shield=True):
-                await journal.run(reader)
-        except Exception as error:
-            run.crashed(error)
-
-    async def _think(self, run: Run, batches: MemoryObjectSendStream[Batch]) -> None:
-        assert run.actor is not None
-        with anyio.CancelScope() as run.agent_scope:
-            try:
-                async with batches:
-                    result = await run.actor.run(batches)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                # What a model raises is its run's failure, whatever it is; a real cancel is passed on.
-                if _is_cancel(error) and anyio.current_effective_deadline() == -float("inf"):
-                    raise
-                run.crashed(error)
-            else:
-                if isinstance(result, Answer):
-                    run.end(
-                        Ending(
-                            "completed",
-                            "answer",
-                            answer=result.text,
-                            forced=result.forced,
-                            value=result.value,
-                            unverified=result.unverified,
-                        )
-                    )
-                else:
-                    run.end(Ending(result.status, result.reason))
-            finally:
-                run.agent_ended()
-
-    async def _execute(self, run: Run, batches: MemoryObjectReceiveStream[Batch]) -> None:
-        assert run.executor is not None
-        # It needs no cancel: it ends when the agent closes its end of the channel, and cancels its calls itself.
-        try:
-            async with batches:
-                await run.executor.run(batches)
-        except Exception as error:
-            run.crashed(error)
-
-    async def _watch(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
-        # It ends when the log closes. Cancelled from without it leaves the last facts to the winding up.
-        try:
-            await watchdog.run(reader)
-        except Exception as error:
-            reader.close()
-            run.crashed(error)
-
-    def _catch_up(self, run: Run) -> None:
-        """Somebody waits for the watchdog: it looks at once, in the task of whoever waits."""
-        assert run.watchdog is not None
-        assert run.reader is not None
-        try:
-            run.watchdog.catch_up(run.reader)
-        except Exception as error:
-            run.reader.close()
-            run.crashed(error)
-
-    async def _until_end(self, run: Run, watchdog: Watchdog, reader: Reader) -> None:
-        """Wait for an ending; time limits, deadlines of pause and cancel, and silence make one."""
-        clock, executor = self.seams.clock, run.executor
-        assert executor is not None
-        while run.ending is None:
-            now, times = clock(), run.times()
-            if (up := next((one.reason for one in times if one.left <= 0), None)) is not None:
-                run.end(Ending("stopped", up))
-            elif run.after_turn_by is not None and now >= run.after_turn_by:
-                run.end(Ending(run.ends_as, run.stopping_after_turn or "cancelled"))
-            elif run.paused_until is not None and now >= run.paused_until:
-                run.pause_expired()
-            else:
-                dues: list[float | None] = [one.left for one in times if one.running]
-                dues += [due - now for due in (run.after_turn_by, run.paused_until) if due is not None]
-                dues.append(executor.overdue(now))
-                wait = max(min((watchdog.due(), *(due for due in dues if due is not None))), TICK)
-                run.wakes_at = now + wait
-                with anyio.move_on_after(wait) as timer:
-                    await run.changed()
-                if timer.cancelled_caught:
-                    watchdog.look(reader, late=clock() - now - wait)
-
     # -- parts -------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
@@ -700,6 +445,9 @@ class Supervisor:
         self._locks = Locks()
         self._threads = Threads(self.seams)
         self.approver_threads = Threads(self.seams)
+        self._shares = Shares(
+            self._detectors, self._guards, self._prices, self._provider_of, self._locks, self._threads, self._rush
+        )
         self._cancelled = False
         self._inside: set[Run] = set()
         self._queue: deque[Run] = deque()
@@ -740,97 +488,12 @@ class Supervisor:
         grace = max((run.agent.limits.grace for run in left), default=0.0)
         with anyio.CancelScope(shield=True), anyio.move_on_after(grace + CLOSING):
             for run in left:
-                if run.parent is None and run.lease is not None:
+                if run.parent is None and run.attempt.lease is not None:
                     run.break_off("suspended")
                 else:
                     run.cancel("supervisor_closed")
             for run in left:
                 await run.wait()
-
-    def _recollection(self, run: Run, store: Store) -> Recollection:
-        from .memory.recollection import Recollection
-
-        memory = Recollection(store, self._threads, run.log, self.wording)
-        run.log.attach(memory)
-        return memory
-
-    def _examiner_of(self, run: Run, guards: Sequence[AnswerGuard]) -> Examiner:
-        """Who looks at the answers of a run. Imported when the first answer needs it."""
-        from .examiner import examiner_of
-
-        return examiner_of(
-            run,
-            guards,
-            prices=self._prices,
-            provider_of=self._provider_of,
-            threads=self._threads,
-            person=partial(accepts, run),
-        )
-
-    def _bench_of(self, run: Run) -> Bench:
-        from .opinions.bench import bench_of
-
-        return bench_of(run, prices=self._prices, provider_of=self._provider_of, threads=self._threads)
-
-    def _limit_of(self, run: Run) -> TimeLimit:
-        profile = run.agent.profile
-        note = partial(run.log.append, GuardOverran)
-        return TimeLimit(profile.guard_seconds, profile.on_overrun, self.seams.clock, note)
-
-    def _guards_of(self, run: Run, theirs: Sequence[Guarded], limit: TimeLimit, bench: Bench | None) -> list[CallGuard]:
-        """The call guards of a run, in the order in which they are asked."""
-        agent, wording = run.agent, self.wording
-        profile = agent.profile
-        policy = Policy(
-            wording,
-            deny=profile.deny,
-            rules=profile.rules,
-            otherwise=profile.otherwise,
-            function=agent.policy,
-            limit=limit,
-        )
-        guards: list[CallGuard] = []
-        if policy.says_anything(agent.tools.values()):
-            guards.append(policy)
-        guards.append(Blocked(wording))
-        scopes = [one.agent.profile.scope for one in run.line() if one.agent.profile.scope != Scope()]
-        if scopes:
-            guards.append(Scoped(scopes, wording))
-        if len(run.within) + 1 >= DEEPEST:
-            guards.append(Reentry(run.within, wording))
-        if any(tool.checks for tool in agent.tools.values()):
-            guards.append(Checks(wording))
-        if bench is not None:
-            guards.append(bench.guard)
-        if profile.refuse_equal is not None:
-            guards.append(RefuseEqual(profile.refuse_equal, profile.show_earlier, wording))
-        if profile.rates or profile.interval is not None:
-            guards.append(RateLimit(profile.rates, wording, interval=profile.interval))
-        if any(tool.stable for tool in agent.tools.values()):
-            guards.append(Duplicate(agent.tools, wording))
-        if run.unfinished or run.before is not None or any(tool.side_effect for tool in agent.tools.values()):
-            guards.append(SideEffects(wording, run.unfinished, run.cleared))
-        guards += [one for one in theirs if "call" in one.at]
-        note = partial(run.log.append, WouldRefuse)
-        return [Observed(guard, note) if guard.name in profile.observe else guard for guard in guards]
-
-    def _asker(
-        self, run: Run, ask: Callable[..., T], theirs: Sequence[Guarded], hook: str, **more: Any
-    ) -> Callable[..., T] | None:
-        """Asks the guards of one hook; None where there are none."""
-        guards = [one for one in theirs if hook in one.at]
-        note = partial(run.log.append, WouldRefuse)
-        return partial(ask, guards=guards, observed=run.agent.profile.observe, note=note, **more) if guards else None
-
-    def _check_observed(self, agent: Agent) -> None:
-        observed = set(agent.profile.observe) - plugins.OWN_GUARDS
-        unknown = observed and observed - {make().name for make in self._guards}
-        if unknown:
-            known = ", ".join(sorted(plugins.OWN_GUARDS))
-            raise ConfigurationError(
-                f"agent {agent.name!r}: the profile {agent.profile.name!r} observes {', '.join(sorted(unknown))}, "
-                f"which is no guard; guards are {known}, and those of third parties"
-            )
 
     def _continued(
         self, token: str, agent: Agent, history: Sequence[Message], another_agent: bool
@@ -852,16 +515,6 @@ class Supervisor:
             provider = self._providers[key] = Provider(key)
         return provider
 
-    def _check_spawn(self, parent: Run, agent: Agent) -> None:
-        if parent.ending is not None or parent.stopping_after_turn is not None:
-            raise SpawnRefused(f"run {parent.id} is ending")
-        if parent.depth >= MAX_DEPTH:
-            raise SpawnRefused(f"sub-agents may be {MAX_DEPTH} deep, and this would be the next level")
-        if sum(agent.is_like(run.agent) for run in parent.line()) + 1 >= DEEPEST:
-            raise SpawnRefused(f"the agent {agent.name} would be at work inside itself for the {DEEPEST}rd time")
-        if parent.root.descendants >= MAX_CHILDREN:
-            raise SpawnRefused(f"this run has started {MAX_CHILDREN} sub-agents already, which is all it may")
-
     def _loop_blocked(self, seconds: float, frame: str) -> None:
         now = self.seams.clock()
         open_runs = [run for run in self.runs.values() if run.executor is not None and not run.log.closed]
@@ -873,12 +526,6 @@ class Supervisor:
                 run.log.append(LoopBlocked, seconds=seconds, frame=frame)
 
 
-def _code_of(agent: Agent) -> str:
-    from .continuing import code_of
-
-    return code_of(agent)
-
-
 def _supply_of(budget: str) -> Supply:
     from .shared import SharedBudget
     from .supply import Supply
@@ -886,18 +533,9 @@ def _supply_of(budget: str) -> Supply:
     return Supply(SharedBudget(budget))
 
 
-def _charges_of(run: Run) -> Charges:
-    """What its facts take of a shared budget from now on."""
-    from .shared import Charges
-
-    assert run.executor is not None
-    charges = Charges(run.executor.counted)
-    charges.take(run.before.facts if run.before is not None else ())
-    return charges
-
-
 def _spec_of(run: Run, text: str, token: str, mode: GuardMode | None, attended: bool | None, budget: str) -> RunSpec:
     """What another attempt needs to go on with a run that was started here."""
+    from .continuing import code_of
     from .engine import RunSpec
 
     return RunSpec(
@@ -907,42 +545,9 @@ def _spec_of(run: Run, text: str, token: str, mode: GuardMode | None, attended: 
         continue_from=token,
         mode=mode,
         attended=attended,
-        code=_code_of(run.agent),
+        code=code_of(run.agent),
         budget=budget,
     )
-
-
-def _grips_above(parent: Run | None) -> frozenset[Grip]:
-    """The grips of the calls within which this code runs: what a sub-agent does never waits for its own caller."""
-    if parent is None:
-        return frozenset()
-    here = HERE.get(None)
-    grip = parent.executor.grip_of(here.call_id) if here is not None and parent.executor is not None else None
-    return parent.grips_above | ({grip} if grip is not None else set())
-
-
-def _call_of(parent: Run) -> str:
-    """The call of the parent within which this code runs; empty outside of one."""
-    here = HERE.get(None)
-    return here.call_id if here is not None and here.run is parent else ""
-
-
-def _purse_of(parent: Run) -> Budget:
-    """What a sub-agent draws from: within a call what that call does, which may be a step's of the parent's plan."""
-    return parent.drawn if _call_of(parent) else parent.budget
-
-
-def _within(parent: Run | None) -> tuple[Tool, ...]:
-    """The tools of the calls within which this code runs, outermost first."""
-    if parent is None:
-        return ()
-    here = HERE.get(None)
-    tool = parent.agent.tools.get(here.tool) if here is not None and here.run is parent else None
-    return parent.within if tool is None else (*parent.within, tool)
-
-
-def _is_cancel(error: BaseException) -> bool:
-    return isinstance(error, anyio.get_cancelled_exc_class())
 
 
 def _check_mode(mode: object) -> None:

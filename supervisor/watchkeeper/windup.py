@@ -43,9 +43,9 @@ async def wind_up(run: Run) -> None:
     cancel_seconds = None
     if run.cancelled_at is not None:
         cancel_seconds = run.seams.clock() - run.cancelled_at
-        if not run.told_cancel:
+        if not run.attempt.told_cancel:
             log.append(CancelConfirmed, seconds=cancel_seconds, abandoned=tuple(names))
-    if not run.told_end:
+    if not run.attempt.told_end:
         log.append(RunEnding, status=ending.status, reason=ending.reason)
     run.move("ending")
     _drain(run)
@@ -56,7 +56,7 @@ async def wind_up(run: Run) -> None:
         reports.report("run_failed", run=run.id, cause=outcome.cause)
     if names:
         reports.report("calls_abandoned", run=run.id, calls=names)
-    if log.is_journaled and run.cut != "fenced":
+    if log.is_journaled and not run.attempt.is_fenced:
         await _made_durable(run)
     run.finished(outcome)
     parent = run.parent
@@ -77,9 +77,10 @@ async def wind_up(run: Run) -> None:
 
 async def _made_durable(run: Run) -> None:
     """Nobody hears of an outcome before it is durable; of one that cannot be made so, in bounded time, all the same."""
+    attempt, log = run.attempt, run.log
     with anyio.move_on_after(DURABLE) as scope:
         # What another attempt has taken over becomes durable no more.
-        while run.cut != "fenced" and not run.log.has_passed(JOURNAL, run.cut_at or run.log.n):
+        while not (attempt.is_fenced or log.has_passed(JOURNAL, attempt.last(log.n))):
             await run.changed()
     if scope.cancelled_caught:
         reports.report("end_not_durable", run=run.id)

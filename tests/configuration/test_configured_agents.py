@@ -69,7 +69,7 @@ def test_how_its_server_counts_may_be_said(tmp_path: Path) -> None:
     models = [found[name].model for name in "ab"]
     assert [model.cached_tokens for model in models if isinstance(model, OpenAIModel)] == ["beside", "within"]
     with pytest.raises(ConfigurationError, match="'within' or 'beside'"):
-        OpenAIModel("m", base_url="http://127.0.0.1:2/v1", cached_tokens="both")  # type: ignore[arg-type] -- a mistake
+        OpenAIModel("m", base_url="http://127.0.0.1:2/v1", cached_tokens="both")  # type: ignore[arg-type]  # a mistake
 
 
 def test_the_policy_is_for_agents_that_name_none(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_steps_of_installed_detectors_hold_for_all_agents(tmp_path: Path, monkey
     monkeypatch.setattr(made, "load_detectors", lambda: [Theirs])
     said = "[policy.thresholds]\ntheirs = [4, 5, 6]\n[agents.a]\nmodel = 'm'\n"
     (found,) = detectors_of(configuration(tmp_path, said))
-    assert found(None, frozenset()).steps == Steps(4, 5, 6)  # type: ignore[arg-type,union-attr]
+    assert found(None, frozenset()).steps == Steps(4, 5, 6)  # type: ignore[arg-type,attr-defined]  # no thresholds needed
     (tmp_path / "own.toml").write_text("[thresholds]\ntheirs = [4, 5, 6]\n")
     with pytest.raises(ConfigurationProblems, match="hold for all agents; say them in"):
         agents(tmp_path, "[agents.a]\nmodel = 'm'\npolicy = 'own.toml'\n")

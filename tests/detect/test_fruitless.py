@@ -107,4 +107,4 @@ def test_the_memory_is_bounded() -> None:
     watched = Watched(only="fruitless")
     told(watched, *(search(0, tool=f"tool {number}") for number in range(50)))
     (detector,) = (one for one in watched.judge._desks["main"].detectors if one.name == "fruitless")
-    assert len(detector._streaks) == REMEMBERED  # type: ignore[attr-defined]
+    assert len(detector._streaks) == REMEMBERED

@@ -376,7 +376,7 @@ def test_a_detector_that_fails_is_switched_off_and_reported_once(detector: Any, 
 
 
 def test_a_detector_without_a_name_is_switched_off_too() -> None:
-    watched = Watched(extra=[Nameless], fails=True)  # type: ignore[list-item] -- it has no name
+    watched = Watched(extra=[Nameless], fails=True)  # type: ignore[list-item]  # it has no name
     watched.turns(3, Did())
     assert [name for name, _ in watched.failed] == ["Nameless"]
 

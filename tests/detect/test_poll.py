@@ -132,7 +132,7 @@ def test_the_memory_is_bounded_and_keeps_what_is_in_use() -> None:
         watched.t += 60
     assert watched.turn(Did("status", content="running")) == NUDGE
     (detector,) = (d for d in watched.judge._desks["main"].detectors if d.name == "poll")
-    assert len(detector._streaks) == REMEMBERED  # type: ignore[attr-defined]
+    assert len(detector._streaks) == REMEMBERED
 
 
 # -- the breaker ----------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_it_says_so_once() -> None:
 
 @pytest.mark.parametrize("mode", ["observe", "nudge"])
 def test_in_every_mode(mode: str) -> None:
-    watched = Watched(ONLY_BREAKER, only="breaker", mode=mode)  # type: ignore[arg-type]
+    watched = Watched(ONLY_BREAKER, only="breaker", mode=mode)  # type: ignore[arg-type]  # a parameter
     assert watched.turns(5, Did()) == {5: [("stop", "breaker")]}
 
 

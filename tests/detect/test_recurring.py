@@ -134,4 +134,4 @@ def test_several_at_once_and_the_memory_is_bounded() -> None:
         for _ in range(3):
             watched.turn(Did("read", f"{number}", f"{RED} in file {number}"))
     (detector,) = (one for one in watched.judge._desks["main"].detectors if one.name == "recurring")
-    assert len(detector._streaks) <= REMEMBERED  # type: ignore[attr-defined]
+    assert len(detector._streaks) <= REMEMBERED

@@ -152,4 +152,4 @@ def test_tools_are_apart_and_the_memory_is_bounded() -> None:
     assert said == {2 * NUDGE - 1: SIMILAR[NUDGE], 2 * NUDGE: SIMILAR[NUDGE]}
     told(watched, *(ask(f"{number}", tool=f"tool {number}") for number in range(50)))
     (detector,) = (one for one in watched.judge._desks["main"].detectors if one.name == "similar")
-    assert len(detector._streaks) == REMEMBERED  # type: ignore[attr-defined]
+    assert len(detector._streaks) == REMEMBERED

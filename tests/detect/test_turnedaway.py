@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from watched import Did, Watched, bad, failed, refused, steps_by
 
@@ -31,9 +33,9 @@ def unknown(number: int) -> Did:
     ],
     ids=["unknown", "denied", "refused", "failed", "not found"],
 )
-def test_whichever_they_are(away: object) -> None:
+def test_whichever_they_are(away: Callable[[int], Did]) -> None:
     watched = Watched(only="turned_away")
-    assert told(watched, *(away(number) for number in range(STOP + 2))) == AWAY  # type: ignore[operator]
+    assert told(watched, *(away(number) for number in range(STOP + 2))) == AWAY
     assert watched.verdicts[-1].reason == "loop"
 
 
@@ -83,9 +85,9 @@ def test_one_call_that_runs_ends_it() -> None:
     ],
     ids=["tools off", "calls used up", "arguments", "block", "equal", "failure", "result"],
 )
-def test_what_others_judge_does_not_count(other: object) -> None:
+def test_what_others_judge_does_not_count(other: Callable[[int], Did]) -> None:
     watched = Watched(only="turned_away")
-    assert told(watched, *(other(number) for number in range(12))) == {}  # type: ignore[operator]
+    assert told(watched, *(other(number) for number in range(12))) == {}
 
 
 def test_a_turn_of_several_counts_once() -> None:

@@ -246,7 +246,7 @@ async def test_a_judge_that_fails_has_said_nothing(how: str) -> None:
             await anyio.sleep_forever()
         if how == "raises":
             raise ValueError("no judge today")
-        return "yes"  # type: ignore[return-value]
+        return "yes"  # type: ignore[return-value]  # nonsense
 
     guide = Guide(judge=judge, judge_seconds=2.0)
     model = scripted(*[call(("look", {"what": f"weather {n}"})) for n in range(7)], say("done"))

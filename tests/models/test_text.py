@@ -105,7 +105,7 @@ class Scripted:
         try:
             yield source
         finally:
-            await source.aclose()  # type: ignore[attr-defined]
+            await source.aclose()  # type: ignore[attr-defined]  # a generator
             self.left = True
 
 

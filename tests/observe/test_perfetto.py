@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sighted import recorded
 
 from watchkeeper import Event
+from watchkeeper.messages import RunEnded
 from watchkeeper.observe.perfetto import MODEL, RUN, TOOLS, WATCHDOG, perfetto
 
 NAMES = sorted(recorded())
@@ -83,7 +84,9 @@ def test_the_curve_of_spend_ends_at_what_was_spent() -> None:
     facts = recorded()["loop"]
     points = [event["args"]["money"] for event in trace(facts) if event["ph"] == "C" and event["name"] == "money"]
     assert points == sorted(points)
-    spent = facts[-1].outcome.spent["money"]  # type: ignore[attr-defined]
+    ended = facts[-1]
+    assert isinstance(ended, RunEnded)
+    spent = ended.outcome.spent["money"]
     assert points[-1] == pytest.approx(spent)
 
 

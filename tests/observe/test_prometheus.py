@@ -128,7 +128,7 @@ def test_labels_are_bounded_and_hold_no_ids() -> None:
     facts: list[Event] = []
     for number in range(3 * NAMES):
         name = f"made-up-{number}"
-        facts.append(msgspec.structs.replace(started, run=name, agent=name))  # type: ignore[call-arg]
+        facts.append(msgspec.structs.replace(started, run=name, agent=name))
         facts.append(msgspec.structs.replace(ended, run=name))
         result = of(recorded()["hang"], CallEnded)[0]
         facts.insert(

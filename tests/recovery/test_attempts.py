@@ -263,7 +263,7 @@ async def waiting() -> tuple[list[Event], RunSpec]:
 
     async def watch(run: Run) -> None:
         async for event in run.events():
-            facts.append(event)  # type: ignore[arg-type]
+            facts.append(event)  # type: ignore[arg-type]  # no gap: it keeps up
             if len(of(facts, ApprovalRequested)) == 2 and len(of(facts, CallEnded)) == 1:
                 run.cancel()
                 return
@@ -427,21 +427,21 @@ async def test_what_was_taken_before_the_end_of_an_attempt_is_answered_by_it() -
         await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
         run = await handle(boss)
         await slow.begun()
-        assert run.lease is not None
-        sound = run.lease.append
+        assert run.attempt.lease is not None
+        sound = run.attempt.lease.append
 
         async def late(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
             await may_write.wait()
             await sound(events, charges)
 
-        run.lease.append = late  # type: ignore[method-assign]
+        run.attempt.lease.append = late  # type: ignore[method-assign]
         sent = [await engine.send(RUN, Pause(reason="to think")), await engine.send(RUN, Steer(text="Wait.", id="c2"))]
         sent += [await engine.send(RUN, AddBudget(amounts={"turns": 5})) for _ in range(2)]
         while run.limits()["turns"] != 30:
             await run.changed()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(boss.drain, 0)
-            while run.log.n <= run.cut_at or run.cut is None:
+            while run.attempt.keeps(run.log.n):
                 await run.changed()
             may_write.set()
         commands = engine.tree(RUN).commands
@@ -547,7 +547,7 @@ async def test_what_is_sent_while_an_attempt_breaks_off_is_for_the_next_one() ->
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(boss.drain, 0)
             await anyio.sleep(0.5)
-            assert run.cut == "suspended"
+            assert run.attempt.broken == "suspended"
             raised = await engine.send(RUN, AddBudget(amounts={"turns": 5}))
             said = await engine.send(RUN, Steer(text="Be quick."))
     again = Slow()
@@ -564,20 +564,20 @@ async def test_a_fence_that_is_seen_at_the_end_is_one() -> None:
         await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
         run = await handle(boss)
         await slow.begun()
-        assert run.lease is not None
-        append = run.lease.append
+        assert run.attempt.lease is not None
+        append = run.attempt.lease.append
 
         async def fenced(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
             if any(isinstance(event, RunEnded) for event in events):
                 raise Fenced("another attempt has it")
             await append(events, charges)
 
-        run.lease.append = fenced  # type: ignore[method-assign]
+        run.attempt.lease.append = fenced  # type: ignore[method-assign]
         await anyio.sleep(1)
         asked = run.seams.clock()
         run.cancel("enough")
         await run.wait()
-        assert run.cut == "fenced"
+        assert run.attempt.broken == "fenced"
         assert run.seams.clock() - asked < 1
         facts = await kept(engine)  # the end is another attempt's, whether the cancel was durable by then or not
         assert (len(of(facts, Recovered)), len(of(facts, RunEnded))) == (1, 1)
@@ -605,8 +605,8 @@ async def test_a_fenced_attempt_touches_nothing_more() -> None:
         run = await handle(boss)
         await slow.begun()
         n = (await engine.get(RUN)).n
-        assert run.lease is not None
-        run.lease.die()  # type: ignore[attr-defined]
+        assert run.attempt.lease is not None
+        run.attempt.lease.die()  # type: ignore[attr-defined]  # of the engine in memory
         slow.going.set()
         outcome = await run.wait()
         assert (outcome.status, outcome.reason) == ("failed", "fenced")
@@ -654,12 +654,12 @@ async def test_an_answer_that_waits_for_a_journal_that_is_gone_is_given_up() -> 
         await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
         run = await handle(boss)
         await slow.begun()
-        assert run.lease is not None
+        assert run.attempt.lease is not None
 
         async def fenced(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
             raise Fenced("another attempt has it")
 
-        run.lease.append = fenced  # type: ignore[method-assign]
+        run.attempt.lease.append = fenced  # type: ignore[method-assign]
         await engine.send(RUN, Pause(reason="to think"))
         assert (await run.wait()).reason == "fenced"
         await slow.begun(2)
@@ -674,8 +674,8 @@ async def test_calls_that_wait_for_a_journal_that_is_gone_are_given_up() -> None
     async with working(engine, agent, drain=0) as boss:
         await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
         run = await handle(boss)
-        assert run.lease is not None
-        append = run.lease.append
+        assert run.attempt.lease is not None
+        append = run.attempt.lease.append
 
         async def fenced(events: Sequence[Event], charges: Mapping[str, float] | None = None) -> None:
             if any(isinstance(event, CallProposed) for event in events):
@@ -683,11 +683,11 @@ async def test_calls_that_wait_for_a_journal_that_is_gone_are_given_up() -> None
                 raise Fenced("another attempt has it")
             await append(events, charges)
 
-        run.lease.append = fenced  # type: ignore[method-assign]
+        run.attempt.lease.append = fenced  # type: ignore[method-assign]
         assert (await run.wait()).reason == "fenced"
         await slow.begun()
         assert boss.runs[RUN] is not run
-        assert tasks_of("Supervisor._execute") == 1  # that of the second attempt
+        assert tasks_of("wiring._execute") == 1  # that of the second attempt
 
 
 async def test_leaving_by_a_cancel_waits_for_nobody() -> None:
@@ -973,7 +973,7 @@ async def test_a_run_that_is_cancelled_when_it_has_its_lease_is_executed_by_nobo
     slow.going.set()
     async with working(engine, slow.agent) as boss:
         run = await boss.start(slow.agent, "Do it.")
-        while run.lease is None:
+        while run.attempt.lease is None:
             await anyio.lowlevel.checkpoint()
         for _ in range(steps):
             await anyio.lowlevel.checkpoint()

@@ -98,7 +98,7 @@ async def cancelled_stream(supervisor: Supervisor) -> str:
     watching = run.events()
     async for _ in watching:
         break
-    await watching.aclose()  # type: ignore[attr-defined]
+    await watching.aclose()  # type: ignore[attr-defined]  # a generator
     run.threadsafe.cancel()
     return (await run.wait()).status
 

@@ -45,7 +45,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         super().__init__(module, str(path_of(module)))
         self._tree = tree
 
-    def get_code(self, fullname: str) -> object:  # type: ignore[override]
+    def get_code(self, fullname: str) -> object:  # type: ignore[override]  # code, as it is loaded
         return compile(self._tree, str(path_of(self.name)), "exec", dont_inherit=True)
 
 

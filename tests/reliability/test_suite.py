@@ -12,7 +12,7 @@ from . import parts
 from .driver import PARTS, SIZES
 from .figures import Figure, page
 from .mutation import CORES, count, drawn, mutants
-from .planted import FAULTS
+from .planted import FAULTS, Fault
 from .surgery import ROOT, path_of, unchanged
 
 OPERATION = """
@@ -53,10 +53,10 @@ def test_a_mutant_of_a_core_is_caught_and_one_that_never_ends_is_ended() -> None
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
-def test_each_fault_has_its_place_in_the_source_and_its_tests(fault: object) -> None:
-    assert fault.line > 0  # type: ignore[attr-defined]
-    assert fault.before != fault.after  # type: ignore[attr-defined]
-    assert all((ROOT / "tests" / name).exists() for name in fault.tests)  # type: ignore[attr-defined]
+def test_each_fault_has_its_place_in_the_source_and_its_tests(fault: Fault) -> None:
+    assert fault.line > 0
+    assert fault.before != fault.after
+    assert all((ROOT / "tests" / name).exists() for name in fault.tests)
 
 
 @pytest.mark.parametrize("module", CORES)

@@ -262,7 +262,7 @@ async def test_wdog_01_nor_is_waiting_for_a_provider_that_holds_everybody_back()
     """One run is told to come back in 200 s; another one that asks the same provider waits with it."""
     async with stage() as supervisor:
         first_model, second_model = scripted(fail("rate_limited", retry_after=200), say("a")), scripted(say("b"))
-        first_model.provider = second_model.provider = "one"  # type: ignore[attr-defined]
+        first_model.provider = second_model.provider = "one"  # type: ignore[attr-defined]  # models may have one
         first = await supervisor.start(Agent(first_model), "first")
         await anyio.sleep(1)
         second = await supervisor.start(Agent(second_model), "second")

@@ -260,7 +260,9 @@ async def test_turn_01_the_limit_of_turns_loses_nothing() -> None:
     assert outcome.usage.total == outcome.spent["tokens"] == 20 * 8
     assert [message.role for message in outcome.history[:3]] == ["user", "assistant", "tool"]
     # The same object waits in the last fact: nothing is raised at anybody.
-    assert ran.events[-1].outcome == outcome  # type: ignore[attr-defined]
+    last = ran.events[-1]
+    assert isinstance(last, RunEnded)
+    assert last.outcome == outcome
 
 
 async def cancel_it(supervisor: Supervisor, run: Run) -> None:

@@ -80,7 +80,7 @@ class Gaps:
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
         chunks = self._chunks()
         yield chunks
-        await chunks.aclose()  # type: ignore[attr-defined]
+        await chunks.aclose()  # type: ignore[attr-defined]  # a generator
 
     async def _chunks(self) -> AsyncIterator[Chunk]:
         for word in ("slow ", "but ", "sure"):

@@ -182,5 +182,5 @@ def test_handles_are_closed(space: Path) -> None:
         walk = tree.walk(())
         next(walk)
         next(walk)
-        walk.close()  # type: ignore[attr-defined]
+        walk.close()  # type: ignore[attr-defined]  # a generator
     assert len(os.listdir("/proc/self/fd")) == open_before

@@ -50,7 +50,7 @@ def test_an_empty_list_says_how_to_allow() -> None:
 
 
 def test_the_list_may_be_one_text() -> None:
-    assert allowed("a.com, b.com:81", "http://b.com:81")  # type: ignore[arg-type]
+    assert allowed("a.com, b.com:81", "http://b.com:81")  # type: ignore[arg-type]  # a text is a list of one entry or more
 
 
 @pytest.mark.parametrize("entry", ["", "http://example.com", "a@b", "*x.com", "a.*.com", "x:y", ":80"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -13,8 +14,9 @@ from anyio.streams.memory import MemoryObjectSendStream
 from ..agent import Agent
 from ..allowance import Allowance, Uses
 from ..asking import ask
-from ..budget import EXACT, Budget, Hold, Short
+from ..budget import EXACT, Budget, Hold
 from ..context.cuts import size
+from ..context.density import Density
 from ..context.room import Room
 from ..decisions import UNSTORED, Act, Answer, End, Push, Situation, Tries, decide
 from ..detect.chant import FINISH, Chant
@@ -29,7 +31,6 @@ from ..log import Log
 from ..messages import (
     ContextCompacted,
     Event,
-    Held,
     Message,
     ModelFailed,
     ModelReplied,
@@ -38,7 +39,6 @@ from ..messages import (
     Overrun,
     PushedBack,
     Reminded,
-    Settled,
     StepRecord,
     TurnStarted,
     Usage,
@@ -51,6 +51,7 @@ from ..provider import Provider
 from ..recovery.turns import Turns
 from ..retry import Again, GivingUp, retrying
 from .executor import Batch
+from .requests import Made, Requests, Size
 
 if TYPE_CHECKING:
     from ..compacting import Compactor
@@ -60,14 +61,6 @@ if TYPE_CHECKING:
     from ..run import Run
     from ..wording import Wording
 
-PER_MESSAGE = 8
-"""Tokens that a chat template adds to a message, at most."""
-TOKENS_PER_CHARACTER = 0.4
-"""Estimate of the first request; later ones use what the server counted."""
-LEAST_DENSITY = 0.2
-"""Tokens per character that a request has at least. As long as nobody has counted any, nothing that may fit is cut or
-held back: a server says so if it does not."""
-MARGIN = 1.15
 CITED = "[call:"
 """With which a citation of a call begins: what an answer without any costs is one look for it."""
 MAX_WORD = 2000
@@ -102,7 +95,6 @@ class AgentActor:
         self._history = history
         self._evidence = evidence
         self._budget = budget
-        self._provider = provider
         self._prices = prices
         self._allowance = Allowance(budget, agent.limits.reply_tokens)
         self._wording = wording
@@ -121,8 +113,7 @@ class AgentActor:
         """Where an attempt that died has left off, until that turn is done."""
         self._acted = False
         self._asked_with = 0
-        self._density = TOKENS_PER_CHARACTER
-        self._learned = False
+        self._density = Density()
         self._room = Room(agent.profile.context, getattr(agent.model, "context_window", None))
         self._compactor: Compactor | None = None
         self._reminded: set[str] = set()
@@ -131,21 +122,25 @@ class AgentActor:
         self._called = False
         self._replied: ModelReplied
         """The last reply, as it is in the log."""
-        self._open_hold: Hold | None = None
         self._pilot: Pilot | None = None
         if agent.plan is not None:
             from ..plan.pilot import Pilot
 
             self._pilot = Pilot(run, agent.plan, self._allowance)
+        self._requests = Requests(run, provider, self._allowance, self._pilot)
         self._heard = heard
         self._make_examiner = examiner
         self._examined = examined
         self._examiner: Examiner | None = None
         self._bench = bench
-        self.usage = Usage()
         self.turns = 0
         self.rejected: list[str] = []
         self.last_text = ""
+
+    @property
+    def usage(self) -> Usage:
+        """Of all its requests."""
+        return self._requests.usage
 
     async def run(self, batches: MemoryObjectSendStream[Batch]) -> Answer | End:
         """Work until there is an answer or an end. Nothing is lost on cancellation: all that counts is in the log."""
@@ -244,7 +239,7 @@ class AgentActor:
         if isinstance(event, ModelRequested):
             self._asked_with = self._characters()
         elif isinstance(event, ModelReplied):
-            self._learn(event.usage, self._asked_with)
+            self._density.learn(event.usage, self._asked_with)
             planning = self._pilot is not None and self._pilot.asks
             if acted and not planning:
                 self._conduct.remember(event)
@@ -257,12 +252,8 @@ class AgentActor:
     def take_up(self, turns: Turns, acted: bool) -> None:
         """Go on where an attempt that died has left off. ``acted``: its last reply's calls came to the executor."""
         self._taken, self._acted = turns, acted
-        self.turns, self.usage, self.rejected, self.last_text = (
-            turns.turns,
-            turns.usage,
-            turns.rejected,
-            turns.last_text,
-        )
+        self.turns, self.rejected, self.last_text = turns.turns, turns.rejected, turns.last_text
+        self._requests.usage = turns.usage
         self._finishing, self._finish_left, self._reminded = turns.finishing, turns.finish_left, turns.reminded
         self._called, self._tries, self._reasked = turns.called, turns.tries, turns.reasked
         if turns.reply is not None:
@@ -468,10 +459,7 @@ class AgentActor:
 
     def _used(self) -> int:
         """Tokens of the next request, as the server has counted those before it; until it has, the least it can be."""
-        return int(self._characters() * self._counted())
-
-    def _counted(self) -> float:
-        return self._density if self._learned else LEAST_DENSITY
+        return int(self._characters() * self._density.counted)
 
     async def _make_room(self) -> End | None:
         """The view has grown near to what the model takes."""
@@ -491,9 +479,8 @@ class AgentActor:
             if error.kind != "context_length":
                 raise
             window = error.window or self._room.window
-            if window is not None:  # the request had more: so many tokens a character, at least
-                self._density = min(max(self._density, window * MARGIN / max(self._characters(), 1)), 4.0)
-                self._learned = True
+            if window is not None:
+                self._density.exceeded(window, self._characters())
             if (asked := self._asked_to_end()) is not None:
                 return asked
             if self._room.refused(self._used(), self._log.turn, error.window) != "compact":
@@ -507,7 +494,8 @@ class AgentActor:
         return self._asked_to_end() or await self._ask(tools_off)
 
     async def _compact(self, reason: Literal["window", "refused"]) -> bool | End:
-        compacted = await self._made_compactor().compact(reason, self._density, self._counted(), self._spec_characters)
+        density, counted = self._density.value, self._density.counted
+        compacted = await self._made_compactor().compact(reason, density, counted, self._spec_characters)
         if compacted is True and self._run.memory is not None:
             await self._run.memory.show(f"{self._run.task} {self.last_text}")
         return compacted
@@ -533,50 +521,35 @@ class AgentActor:
     async def _ask_aside(self, request: Request, reply_tokens: int, seconds: float) -> Reply | End | None:
         """One attempt at a request beside the conversation, with a hold of its own. None if it cannot be paid, fails or
         takes too long; the end of the run if its reply cost more than there was."""
-        model, log, clock = self._agent.model, self._log, self._run.seams.clock
-        read = int(sum(map(size, request.messages)) * self._density * MARGIN) + PER_MESSAGE * len(request.messages) + 16
+        log = self._log
+
+        def sized() -> Size:
+            characters = sum(map(size, request.messages))
+            return Size(self._density.estimate(characters, len(request.messages)), reply_tokens)
+
+        async def send(read: int, hold: Hold) -> Reply:
+            cut = msgspec.structs.replace(request, max_tokens=int(hold.amounts["output_tokens"]))
+            unheard = Log(log.run, log.seams, keep=16, redaction=log.redaction)
+            await log.durable()
+            return await ask(
+                self._agent.model,
+                cut,
+                unheard,
+                set(),
+                lambda delta: None,
+                on_first_chunk=self._requests.heard,
+                attempt=1,
+                estimate=int(hold.amounts["tokens"]),
+                chant=Chant(),
+            )
+
         with anyio.move_on_after(seconds):
             try:
-                ticket = await self._wait_for_provider(clock() + seconds)
-            except GivingUp:
+                made = await self._requests.make(sized, self._run.seams.clock() + seconds, send)
+            except (GivingUp, ModelError):
                 return None
-            finally:
-                self._run.waits(False)
-            await self._ready(read, reply_tokens, ticket)
-            hold = self._hold(read, reply_tokens)
-            if not isinstance(hold, Hold):
-                self._provider.released(clock(), ticket=ticket)
-                return None
-            request = msgspec.structs.replace(request, max_tokens=int(hold.amounts["output_tokens"]))
-            unheard = Log(log.run, log.seams, keep=16, redaction=log.redaction)
-            try:
-                await log.durable()
-                reply = await ask(
-                    model,
-                    request,
-                    unheard,
-                    set(),
-                    lambda delta: None,
-                    on_first_chunk=self._probe_answered,
-                    attempt=1,
-                    estimate=int(hold.amounts["tokens"]),
-                    chant=Chant(),
-                )
-            except ModelError as error:
-                self._provider.failed(clock(), error.kind, error.retry_after, ticket=ticket)
-                self._charge(hold, None, sent=error.sent)
-                return None
-            except BaseException:
-                self._provider.released(clock(), ticket=ticket)
-                self._charge(hold, None)
-                raise
-            self._provider.succeeded(clock())
-            over = self._charge(hold, reply.usage) or await self._run.ready({})
-            if over:
-                dimension, excess = next(iter(over.items()))
-                log.append(Overrun, dimension=dimension, over=excess)
-                return End("stopped", "overrun")
-            return reply
+            if isinstance(made, Made):
+                return await self._requests.overrun(made) or made.reply
         return None
 
     # -- ask ---------------------------------------------------------------------------------------------------------
@@ -621,140 +594,77 @@ class AgentActor:
         characters = self._characters() + len(self._last_word)
         if self._agent.cite:
             characters += LABEL * len(self._run.ledger.entries)
-        messages = self._history.shown + 1
-        return int(characters * self._density * MARGIN) + PER_MESSAGE * messages + 16
+        return self._density.estimate(characters, self._history.shown + 1)
+
+    def _sized(self) -> Size:
+        estimate = self._estimate()
+        return Size(estimate, self._room.reply(estimate))
 
     async def _ask(self, tools_off: bool) -> Reply | End | None:
         """Ask with retries. Each attempt has a hold of its own; a failed one that was sent is charged at it. None: the
         step of a plan has not enough left for it."""
-        agent, log, clean = self._agent, self._log, self._log.redaction.text
-        deadline = self._run.deadline()
+        deadline, seams = self._run.deadline(), self._run.seams
 
         async def attempt(number: int) -> Reply | End | None:
             try:
-                ticket = await self._wait_for_provider(deadline)
-            finally:
-                self._run.waits(False)
-            estimate = self._estimate()
-            await self._ready(estimate, self._room.reply(estimate), ticket)
-            hold = self._hold(estimate, self._room.reply(estimate))
-            if hold is None or isinstance(hold, End):
-                self._provider.released(self._run.seams.clock(), ticket=ticket)
-                return hold
-            began = self._run.seams.clock()
-            try:
-                max_tokens = int(hold.amounts["output_tokens"])
-                request = self._request(tools_off, max_tokens)
-                log.append_clean(
-                    ModelRequested,
-                    model=clean(agent.model.name),
-                    attempt=number,
-                    messages=len(request.messages),
-                    input_estimate=estimate,
-                    max_tokens=max_tokens,
-                    tool_choice=clean(request.tool_choice),
-                    told=clean(self._last_word),
-                )
-                await log.durable()
-                reply = await ask(
-                    agent.model,
-                    request,
-                    log,
-                    self._history.ids,
-                    self._run.delta,
-                    on_first_chunk=self._probe_answered,
-                    attempt=number,
-                    estimate=int(hold.amounts["tokens"]),
-                    chant=Chant() if agent.profile.thresholds.chant_cut else None,
-                    cut_chant=self._run.guard_mode != "observe",
-                )
+                made = await self._requests.make(self._sized, deadline, partial(self._send, tools_off, number))
             except ModelError as error:
-                now = self._run.seams.clock()
-                self._provider.failed(now, error.kind, error.retry_after, ticket=ticket)
-                self._charge(hold, None, sent=error.sent)
-                if error.retryable:
-                    raise Again(error, error.retry_after) from error
-                raise GivingUp(error) from error
-            except BaseException:
-                self._provider.released(self._run.seams.clock(), ticket=ticket)
-                self._charge(hold, None)
-                raise
-            self._provider.succeeded(self._run.seams.clock())
-            over = self._charge(hold, reply.usage)
-            self._learn(reply.usage, self._characters())
-            self._replied = log.append_clean(
-                ModelReplied,
-                text=reply.text,
-                calls=reply.shown,
-                finish=reply.finish,
-                reasoning=reply.reasoning,
-                usage=reply.usage,
-                seconds=self._run.seams.clock() - began,
-                stored=bool(reply.text.strip() or reply.calls) and reply.finish not in UNSTORED,
-            )
-            over = over or await self._run.ready({})
-            if over:
-                dimension, excess = next(iter(over.items()))
-                log.append(Overrun, dimension=dimension, over=excess)
-                self.last_text = reply.text or self.last_text
-                self._settle_unrun(reply)
-                return End("stopped", "overrun")
-            return reply
+                raise (Again(error, error.retry_after) if error.retryable else GivingUp(error)) from error
+            return await self._take_in(made) if isinstance(made, Made) else made
 
-        return await retrying(
-            attempt,
-            policy=agent.retry,
-            seams=self._run.seams,
-            deadline=deadline,
-            on_retry=self._retried,
+        return await retrying(attempt, policy=self._agent.retry, seams=seams, deadline=deadline, on_retry=self._retried)
+
+    async def _send(self, tools_off: bool, number: int, estimate: int, hold: Hold) -> Reply:
+        agent, log, clean = self._agent, self._log, self._log.redaction.text
+        max_tokens = int(hold.amounts["output_tokens"])
+        request = self._request(tools_off, max_tokens)
+        log.append_clean(
+            ModelRequested,
+            model=clean(agent.model.name),
+            attempt=number,
+            messages=len(request.messages),
+            input_estimate=estimate,
+            max_tokens=max_tokens,
+            tool_choice=clean(request.tool_choice),
+            told=clean(self._last_word),
+        )
+        await log.durable()
+        return await ask(
+            agent.model,
+            request,
+            log,
+            self._history.ids,
+            self._run.delta,
+            on_first_chunk=self._requests.heard,
+            attempt=number,
+            estimate=int(hold.amounts["tokens"]),
+            chant=Chant() if agent.profile.thresholds.chant_cut else None,
+            cut_chant=self._run.guard_mode != "observe",
         )
 
-    async def _wait_for_provider(self, deadline: float) -> int:
-        """Wait for the rate limiter and the breaker that all runs of a provider share; the ticket of the attempt."""
-        clock = self._run.seams.clock
-        while (wait := self._provider.admit(clock())) > 0:
-            if clock() + wait >= deadline:
-                raise GivingUp(ModelError("overloaded", f"the provider is not to be asked for another {wait:.0f} s"))
-            self._run.waits(True)
-            await anyio.sleep(wait)
-        return self._provider.ticket
-
-    def _probe_answered(self) -> None:
-        """The provider speaks again: a probe that was let through need not come to its end for others to follow."""
-        if self._provider.state != "closed":
-            self._provider.succeeded(self._run.seams.clock())
-
-    @property
-    def _drawing(self) -> Allowance:
-        """What requests draw from: the run's budget, or that of the step of a plan."""
-        return self._allowance if self._pilot is None else self._pilot.allowance
-
-    async def _ready(self, estimate: int, most: int | None, ticket: int) -> None:
-        """Have a shared budget grant what the request may take. On a cancel the provider gets its ticket back."""
-        if self._run.root.supply is None:
-            return
-        try:
-            await self._run.ready(self._drawing.wants(estimate, most))
-        except BaseException:
-            self._provider.released(self._run.seams.clock(), ticket=ticket)
-            raise
-
-    def _hold(self, estimate: int, most: int | None = None) -> Hold | End | None:
-        if self._drawing.unpriced and not self._run.may_be_unpriced():
-            return End("stopped", "unpriced")
-        hold = self._drawing.hold(estimate, most)
-        if isinstance(hold, Short):
-            if self._pilot is not None and self._allowance.affords(estimate) and self._pilot.short(hold.dimension):
-                return None
-            return End("stopped", hold.dimension)
-        self._log.append_clean(Held, amounts=hold.amounts, held=hold.id)
-        self._open_hold = hold
-        return hold
+    async def _take_in(self, made: Made) -> Reply | End:
+        reply = made.reply
+        self._density.learn(reply.usage, self._characters())
+        self._replied = self._log.append_clean(
+            ModelReplied,
+            text=reply.text,
+            calls=reply.shown,
+            finish=reply.finish,
+            reasoning=reply.reasoning,
+            usage=reply.usage,
+            seconds=made.seconds,
+            stored=bool(reply.text.strip() or reply.calls) and reply.finish not in UNSTORED,
+        )
+        overrun = await self._requests.overrun(made)
+        if overrun is None:
+            return reply
+        self.last_text = reply.text or self.last_text
+        self._settle_unrun(reply)
+        return overrun
 
     def close(self, reason: str) -> None:
         """At the end: a request that would not let go is charged at its hold, and the step of a plan ends."""
-        if self._open_hold is not None:
-            self._charge(self._open_hold, None)
+        self._requests.close()
         if self._pilot is not None:
             self._pilot.cut(reason)
         for asking in (self._examiner, self._bench):
@@ -764,30 +674,6 @@ class AgentActor:
     def plan(self) -> tuple[StepRecord, ...]:
         """The steps of its plan and what came of them, for the outcome."""
         return () if self._pilot is None else self._pilot.course.outcome()
-
-    def _charge(self, hold: Hold, usage: Usage | None, *, sent: bool = True) -> dict[str, float]:
-        """Settle a hold, once: a late reply costs no more. Returns what it took beyond a limit."""
-        if not hold.open:
-            return {}
-        self._open_hold = None
-        used, amounts, over, unknown = self._drawing.settle(hold, usage, sent=sent)
-        self._log.append_clean(Settled, amounts=amounts, held=hold.id, estimated=used.estimated, unknown=unknown)
-        seen = self.usage
-        self.usage = Usage(
-            seen.input_tokens + used.input_tokens,
-            seen.output_tokens + used.output_tokens,
-            seen.cached_tokens + used.cached_tokens,
-            seen.reasoning_tokens + used.reasoning_tokens,
-            seen.estimated or used.estimated,
-            seen.cache_write_tokens + used.cache_write_tokens,
-        )
-        return over
-
-    def _learn(self, usage: Usage | None, characters: int) -> None:
-        """Tokens per character of this model, from what the server counted; never below what was seen last."""
-        if usage is not None and usage.input_tokens and not usage.estimated and characters > 200:
-            self._density = min(max(usage.input_tokens / characters, 0.05), 4.0)
-            self._learned = True
 
     def _retried(self, number: int, error: Exception, wait: float) -> None:
         self._run.waits(True)

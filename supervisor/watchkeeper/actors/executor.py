@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextvars
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,6 @@ from ..errors import Transient
 from ..fingerprint import call_key, result_key
 from ..guards.guard import CallGuard
 from ..guards.result import Left, Output
-from ..host import called
 from ..locks import Grip, Locks
 from ..log import JOURNAL
 from ..messages import (
@@ -42,7 +42,7 @@ from ..messages import (
 )
 from ..occurrences import Occurrences, Unfinished
 from ..planner import Plan, is_shared
-from ..recovery.past import OUTCOME_UNKNOWN, Begun, Past
+from ..recovery.past import Past
 from ..redaction import MARK
 from ..results import Results, Settlement
 from ..retry import Again, GivingUp, RetryPolicy, retrying
@@ -50,13 +50,13 @@ from ..threads import Job, NoThread, Threads
 from ..tools import READS, WRITES, Effect, Tool
 from ..trampoline import awaiting, frame_of, in_context
 from .approving import resolution_of
+from .leftover import Happened, Leftover
 
 if TYPE_CHECKING:
     from ..budget import Budget
     from ..run import Run
     from ..wording import Wording
 
-NEVER_RUN = ("refused", "denied", "not_run", "cancelled")
 CHECKPOINT = 16
 """Calls that a worker runs before it lets the loop go round: without it no-op calls block the loop for 140 ms."""
 
@@ -131,12 +131,7 @@ class Executor:
         self._leading: Slot | None = None
         """The call that runs in the task which reads the batches."""
         self._productive: list[str] = []
-        self._begun: dict[str, Begun] = {}
-        """Calls without a result that an attempt which died has begun."""
-        self._unknown: dict[str, Unfinished] = {}
-        """Those of them that may have had their effect, until they run again or have a result."""
-        self._wrote: frozenset[str] = frozenset()
-        """Those whose sub-agent has begun to write."""
+        self._leftover = Leftover(run, threads)
         self._workers = 0
         self._scopes: set[anyio.CancelScope] = set()
         self._why: str | None = None
@@ -161,7 +156,7 @@ class Executor:
             if self._why is not None:
                 return False  # it came too late: whoever ends the run gives its calls their results
             self._batch = batch
-            if batch.again and self._unknown:
+            if batch.again:
                 await self._look_what_happened(batch)
             if self._run.root.supply is not None:
                 await self._supplied(batch)
@@ -193,30 +188,31 @@ class Executor:
         except Exception as error:
             self._run.crashed(error)
 
-    async def _caught_up(self) -> None:
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """What waits here ends with :meth:`cancel`."""
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
-                await self._log.caught_up()
+                yield
             finally:
                 self._scopes.discard(scope)
+
+    async def _caught_up(self) -> None:
+        with self._stoppable():
+            await self._log.caught_up()
 
     async def _supplied(self, batch: Batch) -> None:
         """Have a shared budget grant what the calls of a batch may take."""
         calls = [call for call in batch.calls if not self._is_settled(batch, call)]
-        with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            try:
-                await self._run.ready(self._admission.wanted(calls))
-            finally:
-                self._scopes.discard(scope)
+        with self._stoppable():
+            await self._run.ready(self._admission.wanted(calls))
 
     def take_up(self, past: Past, wrote: Collection[str] = ()) -> None:
         """Go on where an attempt that died has left the calls of a turn. ``wrote``: those whose sub-agent had begun to
         write; they are not run again."""
-        self._wrote = frozenset(wrote)
-        self._begun, self._productive = past.open, list(past.productive)
-        self._unknown = {one.call_id: one for one in past.unknown if one.call_id in past.open}
+        self._leftover.take_up(past, wrote)
+        self._productive = list(past.productive)
         self._occurrences = Occurrences(self._run.id, past.unknown, past.keys)
 
     def remember(self, call: Call, turn: int, t: float, upto: str | None) -> None:
@@ -335,52 +331,24 @@ class Executor:
     # -- what an attempt that died has left ----------------------------------------------------------------------------
 
     async def _look_what_happened(self, batch: Batch) -> None:
-        """Ask the tools that can tell whether a call had its effect. One that fails, or takes longer than a call may,
-        has said nothing."""
-        with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            try:
-                for call in batch.calls:
-                    unknown = self._unknown.get(call.id)
-                    tool = self.tools.get(unknown.tool) if unknown is not None else None
-                    if unknown is not None and tool is not None and tool.happened is not None:
-                        await self._ask_what_happened(call, unknown, tool, tool.happened)
-            finally:
-                self._scopes.discard(scope)
+        """Ask the tools that can tell whether a call had its effect."""
+        with self._stoppable():
+            for call in batch.calls:
+                happened = await self._leftover.look(call, self.tools)
+                if happened is not None:
+                    self._has_happened(call, happened)
 
-    async def _ask_what_happened(
-        self, call: Call, unknown: Unfinished, tool: Tool, happened: Callable[[str], Any]
-    ) -> None:
-        try:
-            with anyio.fail_after(tool.timeout):
-                value = await called(happened, unknown.key, self._threads)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # what a host's function raises is no word of it; a real cancel is passed on
-            if failures.holds(error, anyio.get_cancelled_exc_class()):
-                raise
-            cause = failures.full_text(error, self._log.redaction)
-            reports.report("after_crash_failed", run=self._run.id, tool=tool.name, cause=cause)
-            return
-        if value is None:
-            self._run.cleared.add(unknown.key)
-            return
-        slot = self._admission.slot_of(call, self._log.turn, self._clock(), tool.name)
+    def _has_happened(self, call: Call, happened: Happened) -> None:
+        slot = self._admission.slot_of(call, self._log.turn, self._clock(), happened.tool)
         if slot is not None:
-            del self._unknown[call.id]
-            self._occurrences.known(unknown.key)
-            self._admission.known(unknown.key)
-            self._answer(call, self._results.finished(slot, value).result, slot)
+            self._leftover.known(call.id)
+            self._occurrences.known(happened.key)
+            self._admission.known(happened.key)
+            self._answer(call, self._results.finished(slot, happened.value).result, slot)
 
     def _is_settled(self, batch: Batch, call: Call) -> bool:
         entry = self._run.ledger.entries.get(call.id) if batch.again else None
         return entry is not None and entry.ended > 0
-
-    def _as_unknown(self, result: Result) -> Result:
-        """A call that was started once has not never run, whoever turns it away now."""
-        if result.kind in NEVER_RUN and (result.call_id in self._unknown or result.call_id in self._wrote):
-            return msgspec.structs.replace(result, kind="abandoned", error=OUTCOME_UNKNOWN)
-        return result
 
     # -- admit and plan: no await from here to the plan's end --------------------------------------------------------
 
@@ -394,7 +362,7 @@ class Executor:
         for call, seen in zip(batch.calls, shown, strict=True):
             if self._is_settled(batch, call):
                 continue
-            begun = self._begun.pop(call.id, None)
+            begun = self._leftover.begun(call.id)
             if begun is None:
                 self._log.append_clean(
                     CallProposed,
@@ -406,7 +374,7 @@ class Executor:
             if batch.again and MARK in call.arguments:
                 self._answer(seen, self._results.withheld(call), None)
                 continue
-            if call.id in self._wrote:
+            if self._leftover.wrote(call.id):
                 self._answer(seen, self._results.unknown(seen), None)
                 continue
             slot, result = self._admission.consider(
@@ -477,14 +445,12 @@ class Executor:
         self._tasks.start_soon(self._wait_for_approval, slot, pending, name=f"approval {slot.tool.name}")
 
     async def _wait_for_approval(self, slot: Slot, pending: Pending) -> None:
-        with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            try:
+        try:
+            with self._stoppable():
                 await resolution_of(pending, self._run)
-            finally:
-                self._scopes.discard(scope)
-                self._asking -= 1
-                self._go_on(slot, pending)
+        finally:
+            self._asking -= 1
+            self._go_on(slot, pending)
 
     def _go_on(self, slot: Slot, pending: Pending) -> None:
         """An approval is resolved: its call may run now, or has its result."""
@@ -521,7 +487,7 @@ class Executor:
             )
 
     def _answer(self, call: Call, result: Result, slot: Slot | None) -> None:
-        result = self._as_unknown(result)
+        result = self._leftover.as_unknown(result)
         if slot is not None:
             key, shown = slot.key, slot.shown
             if slot.heading:
@@ -567,16 +533,12 @@ class Executor:
 
     async def _wait_outside(self, slot: Slot) -> None:
         """Wait without a worker: waiting calls must not fill the places of those that could run."""
-        with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            try:
-                await anyio.sleep(max(slot.not_before - self._clock(), 0.0))
-                await self._log.caught_up()
-                assert slot.grip is not None
-                await self._locks.take(slot.grip)
-                self._ready.append(slot)
-            finally:
-                self._scopes.discard(scope)
+        with self._stoppable():
+            await anyio.sleep(max(slot.not_before - self._clock(), 0.0))
+            await self._log.caught_up()
+            assert slot.grip is not None
+            await self._locks.take(slot.grip)
+            self._ready.append(slot)
         self._spawn()
 
     def _spawn(self) -> None:
@@ -669,7 +631,7 @@ class Executor:
         tool = slot.tool
         attempt += slot.begun
         if slot.effect.writes:
-            self._unknown.pop(slot.call_id, None)
+            self._leftover.known(slot.call_id)
             durable = self._start_writer(slot, attempt)
             if durable is not None:
                 return self._after_journal(slot, scope, attempt, durable)
@@ -814,7 +776,7 @@ class Executor:
             return
         slot.settled = True
         del self._open[slot.call_id]
-        result = self._as_unknown(settlement.result)
+        result = self._leftover.as_unknown(settlement.result)
         now = self._clock()
         started = now if slot.started is None else slot.started
         same = settlement.same

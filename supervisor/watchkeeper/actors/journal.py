@@ -52,8 +52,8 @@ class Journal:
 
     def _kept(self, facts: list[Event | Gap]) -> list[Event]:
         """Those before the run was broken off, if it was."""
-        cut = self._run.cut_at if self._run.cut is not None else float("inf")
-        return [fact for fact in facts if isinstance(fact, Event) and fact.n <= cut]
+        keeps = self._run.attempt.keeps
+        return [fact for fact in facts if isinstance(fact, Event) and keeps(fact.n)]
 
     async def _write(self, facts: list[Event]) -> bool:
         """Write them, however long it takes; False: they are not to be written any more."""

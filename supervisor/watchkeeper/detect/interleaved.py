@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ..messages import Finding
 from ..thresholds import PERIODS, Thresholds
@@ -25,12 +26,10 @@ class Interleaved:
 
     name = "interleaved"
     when: When = "known"
-    __slots__ = ("_fine", "_known", "_last", "_matched", "_noise", "_onsets", "_same")
+    __slots__ = ("_known", "_last", "_matched", "_noise", "_onsets", "_same")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
-        self._known: list[Trace] = []
-        self._fine: list[bool] = []
-        """Of each of them, whether it says no more than that all is well, or that something was done."""
+        self._known: list[Known] = []
         self._matched = [0] * PERIODS.stop
         self._onsets = [0] * PERIODS.stop
         self._last = 0
@@ -42,7 +41,7 @@ class Interleaved:
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         fresh = ring.rounds - self._last - 1
         if round.moved or fresh > FRESH:
-            self._known, self._fine, self._matched, self._noise = [], [], [0] * PERIODS.stop, False
+            self._known, self._matched, self._noise = [], [0] * PERIODS.stop, False
         if round.novel:
             return ()
         self._last = ring.rounds
@@ -51,28 +50,35 @@ class Interleaved:
             return ()
         known, matched = self._known, self._matched
         self._noise = bool(known) and (self._noise or fresh > 0)
-        self._same = self._same + 1 if known and known[-1].fingerprint == round.fingerprint else 0
-        known.append(trace)
-        self._fine.append(all(is_fine(pair.content) or not pair.telling for pair in round.pairs))
+        self._same = self._same + 1 if known and known[-1].trace.fingerprint == round.fingerprint else 0
+        known.append(Known(trace, all(is_fine(pair.content) or not pair.telling for pair in round.pairs)))
         if len(known) > PERIODS.stop:
-            del known[0], self._fine[0]
+            del known[0]
         if self._same >= PERIODS.stop:  # one round over and over is no cycle
             return ()
         found: Finding | None = None
         for period in PERIODS:
-            if len(known) <= period or known[-1 - period].fingerprint != round.fingerprint:
+            if len(known) <= period or known[-1 - period].trace.fingerprint != round.fingerprint:
                 matched[period] = 0
                 continue
             matched[period] += 1
             if matched[period] == 1:
-                self._onsets[period] = known[-1 - period].n
+                self._onsets[period] = known[-1 - period].trace.n
             laps, rest = divmod(matched[period] + period, period)
             if not rest and self._noise and (found is None or laps + 1 > found.count):
                 found = self._lap(period, laps + 1) or found
         return () if found is None else (found,)
 
     def _lap(self, period: int, laps: int) -> Finding | None:
-        lap = self._known[-period:]
-        if all(self._fine[-period:]):
+        known = self._known[-period:]
+        if all(one.fine for one in known):
             return None
+        lap = [one.trace for one in known]
         return found_in(lap, self.name, f"cycle of {period} among others", laps, self._onsets[period])
+
+
+class Known(NamedTuple):
+    """A round in which nothing was new, and whether it says no more than that all is well or something was done."""
+
+    trace: Trace
+    fine: bool

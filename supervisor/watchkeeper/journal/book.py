@@ -10,7 +10,7 @@ import msgspec
 
 from ..engine import Ended, EngineError, Fenced, RunSpec, Unusable
 from ..messages import Event, encode_mended
-from .checks import check_charges, new_facts, without_halves
+from .checks import check_charges, new_facts, new_runs, without_halves
 from .database import There, connect
 from .desk import Seat
 from .keys import name_of, names
@@ -266,16 +266,10 @@ class Book(Seat):
         return tree
 
     def _check_new(self, tree: _Tree, events: Sequence[Event]) -> None:
-        """Runs that are not known yet must be sub-agents of those that are."""
-        new: set[str] = set()
-        for event in events:
-            if event.run in tree.rows or event.run in new:
-                continue
-            if event.parent not in tree.rows and event.parent not in new:
-                raise EngineError(f"run {event.run} is not of the tree of {tree.run}")
-            if self.connection.execute("SELECT 1 FROM run WHERE id = ?", (event.run,)).fetchone():
-                raise EngineError(f"there is a run {event.run} already, in another tree")
-            new.add(event.run)
+        """Runs that are not known yet must be sub-agents of those that are, and of no other tree."""
+        for run in new_runs(events, tree.rows, tree.run):
+            if self.connection.execute("SELECT 1 FROM run WHERE id = ?", (run,)).fetchone():
+                raise EngineError(f"there is a run {run} already, in another tree")
 
     def _keep(self, tree: _Tree, run: str, facts: list[Event]) -> None:
         row = tree.rows.get(run)

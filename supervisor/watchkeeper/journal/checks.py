@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -56,6 +56,19 @@ def fitting(query: Query, agent: str, labels: Mapping[str, str], state: str, par
     if query.parent != "" and parent != (query.parent or ""):
         return False
     return all(labels.get(key) == value for key, value in query.labels.items())
+
+
+def new_runs(events: Sequence[Event], known: Collection[str], root: str) -> list[str]:
+    """Of a batch the runs that are not known yet. Raises :class:`EngineError` if one is no sub-agent of those that are,
+    in the tree of ``root``."""
+    new: dict[str, None] = {}
+    for event in events:
+        if event.run in known or event.run in new:
+            continue
+        if event.parent not in known and event.parent not in new:
+            raise EngineError(f"run {event.run} is not of the tree of {root}")
+        new[event.run] = None
+    return list(new)
 
 
 def new_facts(events: Sequence[Event], last: Callable[[str], int]) -> list[Event]:

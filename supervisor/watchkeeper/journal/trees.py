@@ -9,7 +9,7 @@ import msgspec
 from ..engine import Answered, AnyCommand, Ended, EngineError, RunSpec, RunStatus
 from ..messages import Event
 from .bell import Bell
-from .checks import check_charges, new_facts
+from .checks import check_charges, new_facts, new_runs
 from .keys import name_of, names
 from .status import Standing, spec_of
 
@@ -102,12 +102,7 @@ class Tree:
         """The facts of a batch that are new. Raises :class:`EngineError` for what does not belong here; nothing of the
         batch is kept then."""
         check_charges(charges or {})
-        known = set(self.records)
-        for event in events:
-            if event.run not in known:
-                if event.parent not in known:
-                    raise EngineError(f"run {event.run} is not of the tree of {self.root.standing.run}")
-                known.add(event.run)
+        new_runs(events, self.records, self.root.standing.run)
         fresh = new_facts(events, self._last)
         if fresh and self.root.ended:
             raise Ended(f"run {self.root.standing.run} has its end record; nothing comes after that")

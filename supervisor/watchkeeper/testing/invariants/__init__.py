@@ -83,18 +83,17 @@ def violations_of(run: Run) -> list[Violation]:
     nothing starts any more. Of a log that no longer has its first facts only the handle is looked at.
     """
     found: list[Violation] = []
-    log = run.log
+    log, attempt = run.log, run.attempt
     if log.first == 1:
         tools = run.agent.tools.values()
-        last = run.cut_at if run.cut is not None else log.n
         found += violations(
-            (event for event in log.kept() if event.n <= last),
+            (event for event in log.kept() if attempt.keeps(event.n)),
             idempotent=[tool.name for tool in tools if tool.idempotent],
             unasked=[tool.name for tool in tools if tool.after_crash == "retry" or tool.happened is not None],
-            broken_off=run.cut is not None,
+            broken_off=attempt.broken is not None,
         )
         for event in log.kept():
-            if event.n > last and isinstance(event, CallStarted | ModelRequested):
+            if isinstance(event, CallStarted | ModelRequested) and not attempt.keeps(event.n):
                 what = f"{type(event).__name__} comes after the attempt was broken off"
                 found.append(Violation("attempt", event.n, what))
     if run.ledger.open:
