@@ -56,33 +56,51 @@ def test_help_of_a_verb_says_what_it_takes_and_its_exit_codes(
         assert "stopped by watchkeeper" not in shown
 
 
-def test_help_loads_no_verb_and_nothing_slow() -> None:
-    """That is what makes it start at once; a clock would measure the machine."""
+def loaded_by(*arguments: str, **env: str) -> set[str]:
+    """The modules that are loaded once the program has done what it was asked to."""
     code = (
-        "import json, sys; from watchkeeper.cli import main; main(['--help'])\n"
+        "import json, sys; from watchkeeper.cli import main; main(sys.argv[1:])\n"
         "print('\\0' + json.dumps(sorted(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    loaded = set(json.loads(done.stdout.rpartition("\0")[2]))
-    assert "cyclopts" in loaded
-    assert loaded.isdisjoint(SLOW)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=environment(**env),
+    )
+    return set(json.loads(done.stdout.rpartition("\0")[2]))
+
+
+def test_help_loads_no_verb_and_nothing_slow() -> None:
+    """That is what makes it start at once; a clock would measure the machine."""
+    loaded = loaded_by("--help")
+    assert loaded.isdisjoint({*SLOW, "cyclopts", "rich", "attr", "inspect"})
     assert {name for name in loaded if name.startswith("watchkeeper")} <= {
-        *("watchkeeper", "watchkeeper.cli", "watchkeeper.cli.app", "watchkeeper.cli.exits", "watchkeeper.lazily"),
+        *("watchkeeper", "watchkeeper.lazily", "watchkeeper.cli", "watchkeeper.cli.commands"),
+        *("watchkeeper.cli.exits", "watchkeeper.cli.front", "watchkeeper.cli.program"),
     }
 
 
+def test_help_of_a_verb_loads_that_verb_alone() -> None:
+    loaded = loaded_by("ps", "--help")
+    assert "cyclopts" in loaded
+    assert loaded.isdisjoint(set(SLOW) - {"msgspec"})
+
+
 def test_ps_loads_no_more_than_it_needs(tmp_path: Path) -> None:
-    """No agent, no guard, no server and no table: that is what makes it answer at once."""
-    code = (
-        "import json, sys; from watchkeeper.cli import main; main(['ps'])\n"
-        "print('\\0' + json.dumps(sorted(sys.modules)))"
-    )
-    env = environment(WATCHKEEPER_STATE=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=env)
-    loaded = set(json.loads(done.stdout.rpartition("\0")[2]))
-    assert loaded.isdisjoint({"trio", "openai", "httpx2", "structlog", "rich", "litestar", "uvicorn", "sqlite3"})
-    ours = {name.split(".")[1] for name in loaded if name.startswith("watchkeeper.")}
-    assert ours <= {"cli", "engine", "errors", "lazily", "messages", "service", "states"}
+    """No agent, no guard, no server and no table: that is what makes it answer at once. Where there is nobody to ask
+    it needs no event loop, and without options no parser of them."""
+    for options in ((), ("-a", "--json")):
+        loaded = loaded_by("ps", *options, WATCHKEEPER_STATE=str(tmp_path))
+        assert loaded.isdisjoint(
+            {"trio", "openai", "httpx2", "structlog", "rich", "litestar", "uvicorn", "sqlite3"}
+            | {"anyio", "asyncio", "ssl", "logging", "subprocess"}
+        )
+        assert ("cyclopts" in loaded) == bool(options)
+        ours = {name.split(".")[1] for name in loaded if name.startswith("watchkeeper.")}
+        assert ours <= {"cli", "engine", "errors", "lazily", "messages", "service", "states"}
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
