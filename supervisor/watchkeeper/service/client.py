@@ -40,8 +40,7 @@ from ..engine import (
 )
 from ..errors import ConfigurationError
 from ..journal.checks import check_name
-from ..log import Gap
-from ..messages import Event, Mode, decode_event, mended
+from ..messages import Event, Gap, Mode, decode_event, mended
 
 if TYPE_CHECKING:
     import httpx2
