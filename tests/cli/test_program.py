@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,29 @@ def test_ps_loads_no_more_than_it_needs(tmp_path: Path) -> None:
         assert ("cyclopts" in loaded) == bool(options)
         ours = {name.split(".")[1] for name in loaded if name.startswith("watchkeeper.")}
         assert ours <= {"cli", "engine", "errors", "lazily", "messages", "service", "states"}
+
+
+def test_ps_asks_the_service_of_this_machine_without_a_library(tmp_path: Path) -> None:
+    folder = tmp_path / "service"
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as listening, ThreadPoolExecutor(1) as threads:
+        listening.settimeout(60)
+        listening.bind(str(folder / "api.sock"))
+        listening.listen()
+        asked = threads.submit(answer_once, listening, b'{"runs":[],"more":false}')
+        loaded = loaded_by("ps", WATCHKEEPER_STATE=str(tmp_path))
+        assert asked.result(60).startswith(b"GET /v1/runs?")
+    assert "anyio" in loaded
+    assert loaded.isdisjoint({"cyclopts", "httpx2", "trio", "http", "rich", "sqlite3", "watchkeeper.log"})
+
+
+def answer_once(listening: socket.socket, body: bytes) -> bytes:
+    """Give whoever connects that answer; what was asked."""
+    connection, _ = listening.accept()
+    with connection:
+        asked = connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    return asked
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
