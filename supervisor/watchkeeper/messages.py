@@ -8,7 +8,7 @@ reads an older file; an event type that a reader does not know decodes to :class
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import Any, Literal
 
@@ -815,7 +815,6 @@ AnyEvent = (
 
 _encoder = msgspec.json.Encoder()
 _known = tuple(kind for kind in AnyEvent.__args__ if kind is not Unknown)
-_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(reduce(or_, _known))
 _tags = frozenset(kind.__struct_config__.tag for kind in _known)
 _envelope = ("n", "run", "at", "t", "parent", "context", "turn", "slot", "user_turn")
 
@@ -852,7 +851,7 @@ def decode_event(line: bytes | str) -> Event:
     Raises ``msgspec.DecodeError`` (a ``ValueError``) if the line is not JSON or not an event.
     """
     try:
-        event: Event = _decoder.decode(line)
+        event: Event = _decoder().decode(line)
     except msgspec.ValidationError:
         raw = _plain(line)
         if not isinstance(raw, dict) or not isinstance(raw.get("type"), str) or raw["type"] in _tags:
@@ -862,6 +861,13 @@ def decode_event(line: bytes | str) -> Event:
     except (RecursionError, UnicodeError) as error:
         raise msgspec.DecodeError(f"the line is not an event: {_why(error)}") from error
     return event
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Any]:
+    """Made when the first event is read: it looks at the types of all fields of all events, and most processes only
+    write."""
+    return msgspec.json.Decoder(reduce(or_, _known))
 
 
 def _plain(line: bytes | str) -> Any:

@@ -56,26 +56,28 @@ class Obedience:
         """Commands that this attempt was given: asked for once more they come again."""
         self._heard: set[str] = set()
         """Runs in whose logs it looks for what was read."""
-        self._settled = anyio.Event()
         self._scope = anyio.CancelScope()
+        self._tasks: anyio.abc.TaskGroup
         self._unread: dict[str, AnyCommand] = {}
         """What a user has said and the model has not read yet, by the id of the command."""
-        self._answers, self._to_settle = anyio.create_memory_object_stream[tuple[AnyCommand, Answered, int]](
-            float("inf")
-        )
-        """With the number of the run's last fact when the answer was made."""
+        self._answers: list[tuple[AnyCommand, Answered, int]] = []
+        """Those to settle, with the number of the run's last fact when each was made."""
+        self._settled: anyio.Event | None = None
+        """Set once all are, and None while there are none: most runs are never sent a command."""
+        self._over = False
         self.folds: dict[type[Event], Callable[[Any], None]] = {UserMessage: self._read}
 
     async def run(self) -> None:
         """Obey until the lease ends."""
         try:
-            with self._scope, self._answers, self._to_settle:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._settle)
+            with self._scope:
+                async with anyio.create_task_group() as self._tasks:
                     await self._listen()
-                    self._answers.close()
+                    self._over = True
         finally:
-            self._settled.set()
+            self._over = True
+            if self._settled is not None:
+                self._settled.set()
 
     async def _listen(self) -> None:
         """Take what is sent. A failure to read makes nobody deaf: it is tried again for as long as there is a lease."""
@@ -100,9 +102,10 @@ class Obedience:
         gone is waited for no longer."""
         for command in [*self._unread.values()] if ended else ():
             self._answer(command, NOT_READ)
-        self._answers.close()
-        with anyio.move_on_after(SETTLING):
-            await self._settled.wait()
+        self._over = True
+        if self._settled is not None:
+            with anyio.move_on_after(SETTLING):
+                await self._settled.wait()
         self._scope.cancel()
 
     def _obey(self, command: AnyCommand) -> None:
@@ -136,15 +139,18 @@ class Obedience:
 
     def _answer(self, command: AnyCommand, why: str = "") -> None:
         self._unread.pop(command.id, None)
-        try:
-            self._answers.send_nowait((command, Answered(id=command.id, taken=not why, why=why), self._run.log.n))
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            return  # the lease is over: the next attempt answers
+        if self._over:
+            return  # the next attempt answers
+        self._answers.append((command, Answered(id=command.id, taken=not why, why=why), self._run.log.n))
+        if self._settled is None:
+            self._settled = anyio.Event()
+            self._tasks.start_soon(self._settle, self._settled)
 
-    async def _settle(self) -> None:
+    async def _settle(self, settled: anyio.Event) -> None:
         """Nobody is told that a command was taken before what came of it is durable. Facts that have followed since are
         not waited for: behind the end of an attempt none becomes durable any more."""
-        async for command, answer, n in self._to_settle:
+        while self._answers:
+            command, answer, n = self._answers.pop(0)
             await self._run.log.passed(JOURNAL, n)
             await self._rush.over()
             for pause in (*SETTLES_AGAIN, None):
@@ -156,7 +162,8 @@ class Obedience:
                         reports.report("command_unsettled", run=self._run.id, command=command.id, cause=str(error))
                         break
                     await anyio.sleep(pause)
-        self._settled.set()
+        self._settled = None
+        settled.set()
 
 
 def obey(run: Run, command: AnyCommand) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import math
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -196,7 +195,7 @@ class Run:
         self.detail = ""
         self.step = ""
         """The step of a plan that is being done, in words; whoever makes the plan sets it."""
-        self.steers: deque[Said] = deque()
+        self.steers: list[Said] = []
         self.ending: Ending | None = None
         self.mode: Mode | None = None
         self.ends_as: Status = "cancelled"

@@ -10,8 +10,8 @@ import anyio
 import anyio.abc
 import pytest
 
-from watchkeeper.cli import finding
-from watchkeeper.cli.finding import Sources
+from watchkeeper.cli import finding, listing
+from watchkeeper.cli.finding import Reach, Sources
 from watchkeeper.cli.following import up_to
 from watchkeeper.cli.listed import SERVICE, Source
 from watchkeeper.engine import (
@@ -115,6 +115,7 @@ class Stage:
                 self._tasks.cancel_scope.cancel()
 
         self._patch.setattr(finding, "all_sources", found)
+        self._patch.setattr(listing, "look", lambda: Reach("stage", None, None, (), ()))
 
     async def queue(self, run: str, task: str = "File the letters", agent: str = "clerk", **labels: str) -> None:
         """A run that nobody executes yet."""

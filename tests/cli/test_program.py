@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from serving import environment, run_program
 
 from watchkeeper import __version__
 from watchkeeper.cli import main
+from watchkeeper.cli.front import UNUSUAL
 
 SLOW = ("anyio", "trio", "asyncio", "openai", "httpx2", "structlog", "msgspec", "rich.markdown", "rich.live")
 
@@ -56,33 +59,76 @@ def test_help_of_a_verb_says_what_it_takes_and_its_exit_codes(
         assert "stopped by watchkeeper" not in shown
 
 
-def test_help_loads_no_verb_and_nothing_slow() -> None:
-    """That is what makes it start at once; a clock would measure the machine."""
+def loaded_by(*arguments: str, **env: str) -> set[str]:
+    """The modules that are loaded once the program has done what it was asked to."""
     code = (
-        "import json, sys; from watchkeeper.cli import main; main(['--help'])\n"
+        "import json, sys; from watchkeeper.cli import main; main(sys.argv[1:])\n"
         "print('\\0' + json.dumps(sorted(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    loaded = set(json.loads(done.stdout.rpartition("\0")[2]))
-    assert "cyclopts" in loaded
-    assert loaded.isdisjoint(SLOW)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=True,
+        env=environment(**env),
+    )
+    return set(json.loads(done.stdout.rpartition("\0")[2]))
+
+
+def test_help_loads_no_verb_and_nothing_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is what makes it start at once; a clock would measure the machine."""
+    for name in UNUSUAL:
+        monkeypatch.delenv(name, raising=False)
+    loaded = loaded_by("--help", TERM="xterm", COLUMNS="80", PYTHONIOENCODING="utf-8")
+    assert loaded.isdisjoint({*SLOW, "cyclopts", "rich", "attr", "inspect"})
     assert {name for name in loaded if name.startswith("watchkeeper")} <= {
-        *("watchkeeper", "watchkeeper.cli", "watchkeeper.cli.app", "watchkeeper.cli.exits", "watchkeeper.lazily"),
+        *("watchkeeper", "watchkeeper.lazily", "watchkeeper.cli", "watchkeeper.cli.commands"),
+        *("watchkeeper.cli.exits", "watchkeeper.cli.front", "watchkeeper.cli.program"),
     }
 
 
+def test_help_of_a_verb_loads_that_verb_alone() -> None:
+    loaded = loaded_by("ps", "--help")
+    assert "cyclopts" in loaded
+    assert loaded.isdisjoint(set(SLOW) - {"msgspec"})
+
+
 def test_ps_loads_no_more_than_it_needs(tmp_path: Path) -> None:
-    """No agent, no guard, no server and no table: that is what makes it answer at once."""
-    code = (
-        "import json, sys; from watchkeeper.cli import main; main(['ps'])\n"
-        "print('\\0' + json.dumps(sorted(sys.modules)))"
-    )
-    env = environment(WATCHKEEPER_STATE=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=env)
-    loaded = set(json.loads(done.stdout.rpartition("\0")[2]))
-    assert loaded.isdisjoint({"trio", "openai", "httpx2", "structlog", "rich", "litestar", "uvicorn", "sqlite3"})
-    ours = {name.split(".")[1] for name in loaded if name.startswith("watchkeeper.")}
-    assert ours <= {"cli", "engine", "errors", "lazily", "messages", "service", "states"}
+    """No agent, no guard, no server and no table: that is what makes it answer at once. Where there is nobody to ask
+    it needs no event loop, and without options no parser of them."""
+    for options in ((), ("-a", "--json")):
+        loaded = loaded_by("ps", *options, WATCHKEEPER_STATE=str(tmp_path))
+        assert loaded.isdisjoint(
+            {"trio", "openai", "httpx2", "structlog", "rich", "litestar", "uvicorn", "sqlite3"}
+            | {"anyio", "asyncio", "ssl", "logging", "subprocess"}
+        )
+        assert ("cyclopts" in loaded) == bool(options)
+        ours = {name.split(".")[1] for name in loaded if name.startswith("watchkeeper.")}
+        assert ours <= {"cli", "engine", "errors", "lazily", "messages", "service", "states"}
+
+
+def test_ps_asks_the_service_of_this_machine_without_a_library(tmp_path: Path) -> None:
+    folder = tmp_path / "service"
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as listening, ThreadPoolExecutor(1) as threads:
+        listening.settimeout(60)
+        listening.bind(str(folder / "api.sock"))
+        listening.listen()
+        asked = threads.submit(answer_once, listening, b'{"runs":[],"more":false}')
+        loaded = loaded_by("ps", WATCHKEEPER_STATE=str(tmp_path))
+        assert asked.result(60).startswith(b"GET /v1/runs?")
+    assert "anyio" in loaded
+    assert loaded.isdisjoint({"cyclopts", "httpx2", "trio", "http", "rich", "sqlite3", "watchkeeper.log"})
+
+
+def answer_once(listening: socket.socket, body: bytes) -> bytes:
+    """Give whoever connects that answer; what was asked."""
+    connection, _ = listening.accept()
+    with connection:
+        asked = connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    return asked
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -664,7 +664,7 @@ async def test_an_answer_that_waits_for_a_journal_that_is_gone_is_given_up() -> 
         assert (await run.wait()).reason == "fenced"
         await slow.begun(2)
         assert boss.runs[RUN] is not run
-        assert (tasks_of("Obedience._settle"), tasks_of(f"lease {RUN}")) == (1, 1)  # those of the second attempt
+        assert (tasks_of("Obedience.run"), tasks_of(f"lease {RUN}")) == (1, 1)  # those of the second attempt
 
 
 async def test_calls_that_wait_for_a_journal_that_is_gone_are_given_up() -> None:

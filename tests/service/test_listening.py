@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from service.standing import Stored
-from watchkeeper.engine import Query, RunSpec, Steer
+from watchkeeper.engine import Query, RunSpec, Steer, UnknownRun
 from watchkeeper.errors import ConfigurationError
 from watchkeeper.journal import SqliteEngine
 from watchkeeper.messages import RunEnded
@@ -93,6 +93,12 @@ async def test_clients_on_both_back_ends_over_socket_and_tcp(served: Served) -> 
                 await far.cancel("one", "enough")
             assert isinstance(got[-1], RunEnded)
             assert [run.run for run in (await local.list(Query(states=("queued",)))).runs] == ["two"]
+            labels = {"a b&c": "ä=1 +%"}
+            await local.submit(RunSpec(agent="a", task="t", labels=labels), run="three")
+            assert [run.run for run in (await local.list(Query(labels=labels))).runs] == ["three"]
+            for client in (local, far):
+                with pytest.raises(UnknownRun, match="nothing"):
+                    await client.get("nothing")
         async with HttpEngine(served.url, token=served.store.secrets["read"]) as reader:
             with pytest.raises(Refused, match="scope run") as refused:
                 await reader.cancel("two")

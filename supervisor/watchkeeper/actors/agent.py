@@ -394,7 +394,7 @@ class AgentActor:
     def _take_steers(self) -> None:
         while self._run.steers:
             self._log.user_turn += 1
-            text, command = self._run.steers.popleft()
+            text, command = self._run.steers.pop(0)
             said = self._log.append(UserMessage, text=text, source="steer", command=command)
             self._conduct.user_spoke(said.text)
 

@@ -21,8 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    from .app import start
     from .exits import end_for_sure
+    from .program import start
 
     code = start(list(sys.argv[1:] if arguments is None else arguments))
     if arguments is None:

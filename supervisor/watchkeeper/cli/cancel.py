@@ -19,12 +19,12 @@ from .finding import Sources, code_of, through
 from .following import closing
 from .ids import shortened
 from .listed import Listed
+from .listing import Selection
 from .objects import print_object, print_objects
 from .printable import count, identifier, one_line
 from .progress import Counted
 from .prompting import may
 from .proof import Cancelled, told
-from .ps import Selection
 from .sending import whoever
 from .show import Tree
 from .standing import HEADS, SPARE, rows

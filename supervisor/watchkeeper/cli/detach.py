@@ -10,10 +10,10 @@ from ..profiles import limits_with
 from .exits import COMPLETED, UNREACHABLE, CommandError, complain
 from .finding import Sources, through
 from .listed import FOREGROUND, Listed
+from .listing import labels_of
 from .objects import print_object
 from .options import Options, limits_given
 from .printable import identifier
-from .ps import labels_of
 from .sending import whoever
 
 TAKEN = {

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 import threading
-import traceback
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -68,6 +67,8 @@ def complain(text: str) -> None:
 
 def told_of(error: SystemExit) -> str:
     """Where it was raised: code of a third party must not end the program without a word."""
+    import traceback
+
     frame = traceback.extract_tb(error.__traceback__)[-1]
     raised = f"SystemExit({error.code!r}), raised at {frame.filename}:{frame.lineno}"
     return f"ended by {raised}: what was to be done is not done"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
-
-import anyio
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..engine import EngineError, Query, UnknownRun
 from ..errors import ConfigurationError
@@ -17,8 +16,6 @@ from .listed import FOREGROUND, SERVICE, Listed, Source
 from .printable import count, identifier, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..service.places import Folder
 
 URL = "WATCHKEEPER_URL"
@@ -34,7 +31,7 @@ DEAD = 100
 CANDIDATES = 8
 """Runs that are named where it is not clear which is meant."""
 BACKEND = "asyncio"
-"""The event loop that commands run on; it is loaded already, and the other is not."""
+"""The event loop that commands run on; anyio loads it in any case, and the other is not loaded."""
 PATIENCE = 15.0
 """Seconds that an engine gets to answer a question."""
 
@@ -42,10 +39,10 @@ PATIENCE = 15.0
 class Sources:
     """All engines that can be reached, as one. ``lost``: what is wrong with those that cannot, by where they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, resting: Folder | None = None) -> None:
         self.opened: list[Source] = []
         self.lost: dict[str, Exception] = {}
-        self.resting: Folder | None = None
+        self.resting = resting
         """The files of this machine's service, while it is not up."""
         self._closed: dict[str, Callable[[], Awaitable[Source]]] = {}
 
@@ -66,6 +63,8 @@ class Sources:
 
     async def runs(self, query: Query, most: int = SCANNED) -> list[Listed]:
         """The newest ``most`` runs of all engines, the newest first. An engine that fails is noted as lost."""
+        import anyio
+
         found: list[Listed] = []
         for source in self.opened:
             try:
@@ -181,33 +180,58 @@ def _ambiguous(given: str, runs: list[Listed]) -> str:
     return f"{one_line(given, 80)} may be any of {named}{more}: give more of the id"
 
 
-@contextlib.asynccontextmanager
-async def all_sources(environ: Mapping[str, str] | None = None, *, foreground: bool = True) -> AsyncIterator[Sources]:
-    """Open the engines: the service that ``WATCHKEEPER_URL`` names, else this machine's if there is one, and each
-    run in the ``foreground`` whose process lives. Those of dead ones are opened later, if they are asked for."""
-    import os
+class Reach(NamedTuple):
+    """Whose engines there are to open: those of the service and those of each run in the foreground."""
 
+    url: str
+    """Of the service elsewhere that is to be asked instead of this machine's."""
+    service: Folder | None
+    """This machine's, if it is up."""
+    resting: Folder | None
+    """This machine's, if it is not."""
+    living: tuple[Folder, ...]
+    dead: tuple[Folder, ...]
+    """The newest of those whose process has died."""
+
+    def nobody(self, *, dead_too: bool) -> bool:
+        """There is nobody to ask."""
+        return not (self.url or self.service or self.resting or self.living or (dead_too and self.dead))
+
+
+def look(*, foreground: bool = True) -> Reach:
+    """The service that ``WATCHKEEPER_URL`` names, else this machine's if there is one, and each run in the
+    ``foreground``. It looks at files alone."""
     from ..service.places import Places, is_held
 
-    environ = os.environ if environ is None else environ
-    places = Places.of(environ)
+    places = Places.of()
+    url = os.environ.get(URL, "").strip()
+    up = not url and places.service.api_socket.exists()
+    resting = not url and places.service.control.exists() and not is_held(places.service.path / "service.lock")
+    living: list[Folder] = []
+    dead: list[Folder] = []
+    for folder in places.foregrounds() if foreground else ():
+        if is_held(folder.lock()):
+            living.append(folder)
+        elif len(dead) < DEAD:
+            dead.append(folder)
+    service = places.service
+    return Reach(url, service if up else None, service if resting else None, tuple(living), tuple(dead))
+
+
+@contextlib.asynccontextmanager
+async def all_sources(*, foreground: bool = True) -> AsyncIterator[Sources]:
+    """Open the engines of all that :func:`look` finds. Those of dead runs are opened later, if they are asked for."""
+    there = look(foreground=foreground)
     async with contextlib.AsyncExitStack() as stack:
-        found = Sources()
-        url = environ.get(URL, "").strip()
-        if url:
-            await found.open(url, partial(_service, stack, url, url, environ.get(TOKEN, "")))
-        elif places.service.api_socket.exists():
-            address = f"unix:{places.service.api_socket}"
-            await found.open(SERVICE, partial(_service, stack, SERVICE, address, ""))
-        if not url and places.service.control.exists() and not is_held(places.service.path / "service.lock"):
-            found.resting = places.service
-        dead = 0
-        for folder in places.foregrounds() if foreground else ():
-            if is_held(folder.lock()):
-                await found.open(f"{FOREGROUND} {folder.name}", partial(_foreground, stack, folder, True))
-            elif dead < DEAD:
-                dead += 1
-                found.later(folder.name, partial(_foreground, stack, folder, False))
+        found = Sources(there.resting)
+        if there.url:
+            await found.open(there.url, partial(_service, stack, there.url, there.url, os.environ.get(TOKEN, "")))
+        elif there.service:
+            await found.open(SERVICE, partial(_service, stack, SERVICE, f"unix:{there.service.api_socket}", ""))
+        for folder in there.living:
+            await found.open(f"{FOREGROUND} {folder.name}", partial(_foreground, stack, folder, True))
+        for folder in there.dead:
+            found.later(folder.name, partial(_foreground, stack, folder, False))
         yield found
 
 
@@ -246,6 +270,8 @@ def through(body: Callable[[Sources], Awaitable[int]], *, foreground: bool = Tru
                 if cause is None:
                     raise
                 return CommandError(str(cause), code_of(cause))
+
+    import anyio
 
     ended = anyio.run(main, backend=BACKEND)
     if isinstance(ended, CommandError):

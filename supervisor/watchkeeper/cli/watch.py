@@ -7,7 +7,7 @@ import sys
 from .exits import CommandError
 from .finding import Sources, through
 from .following import AsLines
-from .ps import SHOWN, Selection
+from .listing import SHOWN, Selection
 from .tail import LINES, tailed
 from .view import view_on
 from .watching import watch_list

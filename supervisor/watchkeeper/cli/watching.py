@@ -20,7 +20,7 @@ from .standing import HEADS, SPARE, rows
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from .ps import Selection
+    from .listing import Selection
 
 EVERY = 1.0
 """Seconds between two looks."""

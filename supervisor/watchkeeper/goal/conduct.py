@@ -180,7 +180,7 @@ class Conduct:
         if not self._asks or direction is None or at is None or direction.turns < at:
             return None
         direction.turns = 0
-        return Course(self._run.task[:LOOKED_AT], self._run.step, tuple(direction.said)[-at:])
+        return Course(self._run.task[:LOOKED_AT], self._run.step, direction.said[-at:])
 
     def judged(self, drifts: object, error: str | None = None) -> None:
         """Take the judge's word. ``error``: why it has said nothing; it is not asked again then."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from ..messages import Call
@@ -30,7 +29,7 @@ class Direction:
         self.onset = 0
         self.turns = 0
         """Turns since the goal was said, or since a judge was asked."""
-        self.said: deque[str] = deque(maxlen=KEPT)
+        self.said: tuple[str, ...] = ()
         for text in said:
             self._goal.update(words(text[:LOOKED_AT]))
 
@@ -40,13 +39,13 @@ class Direction:
 
     def begin(self) -> None:
         self.count = self.turns = 0
-        self.said.clear()
+        self.said = ()
 
     def acted(self, thought: str, calls: Sequence[Call], step: str, n: int) -> None:
         """Note what was thought and called in a turn; the event number ``n``."""
         said = _said(thought, calls)
         self.turns += 1
-        self.said.append(said)
+        self.said = (*self.said, said)[-KEPT:]
         goal: set[str] | frozenset[str] = self._goal
         if step:
             if step != self._step[0]:

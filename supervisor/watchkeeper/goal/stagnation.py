@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from .shingles import FEWEST, LOOKED_AT, Thought
@@ -20,14 +19,14 @@ class Stagnation:
 
     def __init__(self, alike: Callable[[str, str], bool] | None = None) -> None:
         self._alike = alike
-        self._last: deque[Thought] = deque(maxlen=BEFORE)
+        self._last: tuple[Thought, ...] = ()
         self.count = 0
         """The first thought of a streak is 1, one that is near-equal to it or to another of the last four is 2."""
         self.onset = 0
 
     def begin(self) -> None:
         """Anew: a user has spoken."""
-        self._last.clear()
+        self._last = ()
         self.count = 0
 
     def think(self, content: str, reasoning: str, n: int) -> bool:
@@ -37,8 +36,8 @@ class Stagnation:
         thought = Thought(f"{reasoning[: LOOKED_AT // 2]}\n{content[: LOOKED_AT // 2]}" if reasoning else content)
         if not thought:
             return False
-        before = tuple(self._last)
-        self._last.append(thought)
+        before = self._last
+        self._last = (*before, thought)[-BEFORE:]
         if any(self._are_alike(thought, other) for other in before):
             self.count += 1
             return True

@@ -10,7 +10,7 @@ import random
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import anyio
 import msgspec
@@ -40,8 +40,7 @@ from ..engine import (
 )
 from ..errors import ConfigurationError
 from ..journal.checks import check_name
-from ..log import Gap
-from ..messages import Event, Mode, decode_event, mended
+from ..messages import Event, Gap, Mode, decode_event, mended
 
 if TYPE_CHECKING:
     import httpx2
@@ -58,6 +57,7 @@ LARGEST_LINE = 64 * 1024 * 1024
 """Bytes of one event: an end record holds the whole conversation."""
 
 T = TypeVar("T")
+_Params = tuple[tuple[str, str], ...]
 
 _PATHS: dict[type[Any], str] = {
     Pause: "pause",
@@ -109,33 +109,22 @@ class HttpEngine:
             raise ConfigurationError(f"{url!r} is no address of a service: say unix:/PATH or http://HOST:PORT")
         self.url = url
         self._socket = rest if scheme == "unix" else None
-        self._token = token
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._transport = transport
+        self._open = False
         self._client: httpx2.AsyncClient | None = None
+        """Made when it is needed first: what is asked over the socket does without."""
         self.limits = _NoLimits()
 
     async def __aenter__(self) -> HttpEngine:
-        import httpx2
-
-        transport = self._transport or httpx2.AsyncHTTPTransport(
-            uds=self._socket, limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-        )
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        self._client = httpx2.AsyncClient(
-            base_url="http://localhost" if self._socket else self.url,
-            headers=headers,
-            timeout=httpx2.Timeout(SECONDS, connect=5.0),
-            transport=transport,
-            trust_env=False,
-            follow_redirects=False,
-        )
-        await self._client.__aenter__()
+        self._open = True
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
+        self._open = False
         client, self._client = self._client, None
         if client is not None:
-            await client.__aexit__(*exc_info)
+            await client.aclose()
 
     # -- the port ------------------------------------------------------------------------------------------------------
 
@@ -233,8 +222,7 @@ class HttpEngine:
                 timeout=httpx2.Timeout(SECONDS, read=PINGED),
             ) as response:
                 if response.status_code != 200:
-                    await response.aread()
-                    raise self._error(response)
+                    raise self._error(response.status_code, await response.aread())
                 rest = b""
                 async for chunk in response.aiter_bytes():
                     *lines, rest = (rest + chunk).split(b"\n")
@@ -257,9 +245,26 @@ class HttpEngine:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    def _opened(self) -> httpx2.AsyncClient:
-        if self._client is None:
+    def _check_open(self) -> None:
+        if not self._open:
             raise Unavailable("this engine is not open: use it within `async with HttpEngine(…) as engine`")
+
+    def _opened(self) -> httpx2.AsyncClient:
+        import httpx2
+
+        self._check_open()
+        if self._client is None:
+            transport = self._transport or httpx2.AsyncHTTPTransport(
+                uds=self._socket, limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+            )
+            self._client = httpx2.AsyncClient(
+                base_url="http://localhost" if self._socket else self.url,
+                headers=self._headers,
+                timeout=httpx2.Timeout(SECONDS, connect=5.0),
+                transport=transport,
+                trust_env=False,
+                follow_redirects=False,
+            )
         return self._client
 
     async def _ask(
@@ -271,39 +276,59 @@ class HttpEngine:
         body: object = None,
         key: str = "",
         by: str = "",
-        params: tuple[tuple[str, str], ...] = (),
+        params: _Params = (),
         seconds: float = SECONDS,
     ) -> T:
-        import httpx2
-
-        client = self._opened()
+        self._check_open()
         headers = {"Idempotency-Key": quote(key, safe="")} if key else {}
         if by:
             headers["Watchkeeper-By"] = quote(by, safe="", errors="replace")
-        content = None
+        content = b""
         if body is not None:
             content = _encoded(body)
             headers["Content-Type"] = "application/json"
+        by_hand = self._socket is not None and self._transport is None
+        exchange = self._by_hand if by_hand else self._by_library
+        status, answer = await exchange(method, path, params, headers, content, seconds)
+        if not 200 <= status < 300:
+            raise self._error(status, answer)
+        try:
+            return msgspec.json.decode(answer, type=kind)
+        except msgspec.DecodeError as error:
+            raise EngineError(f"{self.url} answers something else than a service does: {error}") from error
+
+    async def _by_hand(
+        self, method: str, path: str, params: _Params, headers: dict[str, str], content: bytes, seconds: float
+    ) -> tuple[int, bytes]:
+        from .exchange import exchange
+
+        target = f"{path}?{urlencode(params)}" if params else path
+        assert self._socket is not None
+        try:
+            return await exchange(self._socket, method, target, self._headers | headers, content, seconds)
+        except OSError as error:
+            raise Unreachable(self._told(error)) from error
+
+    async def _by_library(
+        self, method: str, path: str, params: _Params, headers: dict[str, str], content: bytes, seconds: float
+    ) -> tuple[int, bytes]:
+        import httpx2
+
+        client = self._opened()
         try:
             response = await client.request(
-                method, path, content=content, headers=headers, params=params, timeout=seconds
+                method, path, content=content or None, headers=headers, params=params, timeout=seconds
             )
         except httpx2.TransportError as error:
             raise Unreachable(self._told(error)) from error
-        if not response.is_success:
-            raise self._error(response)
-        try:
-            return msgspec.json.decode(response.content, type=kind)
-        except msgspec.DecodeError as error:
-            raise EngineError(f"{self.url} answers something else than a service does: {error}") from error
+        return response.status_code, response.content
 
     def _told(self, error: Exception) -> str:
         return f"no service answers at {self.url}: {error or type(error).__name__}; start one with `watchkeeper serve`"
 
-    def _error(self, response: httpx2.Response) -> EngineError:
-        status = response.status_code
+    def _error(self, status: int, body: bytes) -> EngineError:
         try:
-            problem = msgspec.json.decode(response.content, type=_Problem)
+            problem = msgspec.json.decode(body, type=_Problem)
         except msgspec.DecodeError:
             return EngineError(f"{self.url} answers {status} without a reason")
         name = problem.type.rpartition(":")[2] if problem.type.startswith("urn:watchkeeper:") else ""
