@@ -816,6 +816,7 @@ class Run:
         self.state = "ended"
         if self.parent is not None:
             self.parent.children_changed()
+            self.parent.notify()  # its end may wait for this
         self._done.set()
         for send in list(self._deltas):
             send.close()

@@ -102,17 +102,19 @@ def _drain(run: Run) -> None:
 
 async def _join(run: Run, executor: Executor) -> None:
     """Wait for agent, calls and sub-agents, until the grace period or a kill."""
-    if run.agent_at_rest and executor.at_rest and all(child.outcome is not None for child in run.children):
+    if _is_at_rest(run, executor):
         return
-    with anyio.move_on_after(run.agent.limits.grace) as scope:
-        async with anyio.create_task_group() as waiting:
-            waiting.start_soon(_cut_short, run, scope)
-            while not run.agent_at_rest:
-                await run.changed()
-            await executor.joined()
-            for child in run.children:
-                await child.wait()
-            waiting.cancel_scope.cancel()
+    with anyio.move_on_after(run.agent.limits.grace):
+        while run.mode != "kill" and not _is_at_rest(run, executor):
+            await run.changed()
+        for _ in range(KILL_ROUNDS):
+            if _is_at_rest(run, executor):
+                return
+            await anyio.lowlevel.checkpoint()  # what stops at once may still say so
+
+
+def _is_at_rest(run: Run, executor: Executor) -> bool:
+    return run.agent_at_rest and executor.at_rest and all(child.outcome is not None for child in run.children)
 
 
 async def _kill_children(run: Run) -> None:
@@ -125,14 +127,6 @@ async def _kill_children(run: Run) -> None:
     with anyio.move_on_after(CHILDREN):
         for child in left:
             await child.wait()
-
-
-async def _cut_short(run: Run, scope: anyio.CancelScope) -> None:
-    while run.mode != "kill":
-        await run.changed()
-    for _ in range(KILL_ROUNDS):
-        await anyio.lowlevel.checkpoint()  # what stops at once may still say so
-    scope.cancel()
 
 
 def last_resort(run: Run, cause: str) -> None:
