@@ -251,6 +251,7 @@ class Run:
         self.judge: Judge | None = None
         self.tasks: anyio.abc.TaskGroup | None = None
         self.agent_scope: anyio.CancelScope | None = None
+        self.journal_scope: anyio.CancelScope | None = None
         self.agent_at_rest = False
         self.watchdog: Watchdog | None = None
         self.reader: Reader | None = None

@@ -605,9 +605,9 @@ class Supervisor:
             tasks.start_soon(run.obedience.run)
 
     async def _write_journal(self, run: Run, journal: Journal, reader: Reader) -> None:
-        # It must see the end, whoever cancels: it returns when the log closes.
+        # It must see the end, whoever cancels: it returns when the log closes, or is given up by the winding up.
         try:
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True) as run.journal_scope:
                 await journal.run(reader)
         except Exception as error:
             run.crashed(error)

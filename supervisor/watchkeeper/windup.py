@@ -56,7 +56,7 @@ async def wind_up(run: Run) -> None:
         reports.report("run_failed", run=run.id, cause=outcome.cause)
     if names:
         reports.report("calls_abandoned", run=run.id, calls=names)
-    if log.is_journaled and run.cut != "fenced":
+    if log.is_journaled:
         await _made_durable(run)
     run.finished(outcome)
     parent = run.parent
@@ -76,13 +76,17 @@ async def wind_up(run: Run) -> None:
 
 
 async def _made_durable(run: Run) -> None:
-    """Nobody hears of an outcome before it is durable; of one that cannot be made so, in bounded time, all the same."""
+    """Nobody hears of an outcome before it is durable; of one that cannot be made so, in bounded time, all the same.
+    Its journal is given up then: a disk that does not answer holds neither the run nor its supervisor."""
+    n = run.cut_at or run.log.n
     with anyio.move_on_after(DURABLE) as scope:
         # What another attempt has taken over becomes durable no more.
-        while run.cut != "fenced" and not run.log.has_passed(JOURNAL, run.cut_at or run.log.n):
+        while run.cut != "fenced" and not run.log.has_passed(JOURNAL, n):
             await run.changed()
     if scope.cancelled_caught:
         reports.report("end_not_durable", run=run.id)
+    if run.journal_scope is not None and not run.log.has_passed(JOURNAL, n):
+        run.journal_scope.cancel()
 
 
 def _tree(run: Run) -> list[Run]:
