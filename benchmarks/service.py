@@ -2,7 +2,8 @@
 
 Three processes, as it is used: a worker that writes events of all runs at a steady rate, the service, and this one with
 viewers, each on a run of its own, and a client that asks. Checked after the clock stops: each viewer has every event of
-its run once, in order. Run it with ``python benchmarks/service.py``.
+its run once, in order. Run it with ``python benchmarks/service.py``. The back end is the worker's; the service and its
+viewers are always on asyncio.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 import anyio
 
-from reporting import Row, parser, quantile, report
+from reporting import Row, backends, parser, quantile, report, run, suffix
 from watchkeeper.engine import Query, RunSpec
 from watchkeeper.journal import SqliteEngine
 from watchkeeper.log import Gap
@@ -42,7 +43,7 @@ async def work(folder: Path, runs: int, rate: float, seconds: float) -> None:
         print("ready", flush=True)
         await anyio.to_thread.run_sync(sys.stdin.readline)
         leases = list(engine.leases_given.values())
-        began = time.monotonic()
+        began, used = time.monotonic(), time.process_time()
         late = 0.0
 
         async def write(number: int) -> None:
@@ -58,7 +59,8 @@ async def work(folder: Path, runs: int, rate: float, seconds: float) -> None:
         async with anyio.create_task_group() as group:
             for number in range(runs):
                 group.start_soon(write, number)
-        print(json.dumps({"late": late, "took": time.monotonic() - began}), flush=True)
+        took, busy = time.monotonic() - began, time.process_time() - used
+        print(json.dumps({"late": late, "took": took, "busy": busy}), flush=True)
         await anyio.to_thread.run_sync(sys.stdin.readline)
 
 
@@ -136,7 +138,7 @@ def stalled(path: Path, run: str) -> socket.socket:
 
 
 async def measure(
-    folder: Path, runs: int, viewers: int, rate: float, seconds: float
+    folder: Path, backend: str, runs: int, viewers: int, rate: float, seconds: float
 ) -> tuple[list[Row], dict[str, float]]:
     door = folder / "door" / "api.sock"
     names = [f"r{number}" for number in range(runs)]
@@ -144,7 +146,7 @@ async def measure(
         for name in names:
             group.start_soon(lambda name=name: engine.submit(RunSpec(agent="a", task="t"), run=name))
     with (
-        process("--role", "worker", str(folder), str(runs), str(rate), str(seconds)) as worker,
+        process("--role", "worker", str(folder), backend, str(runs), str(rate), str(seconds)) as worker,
         process("--role", "service", str(folder)) as service,
     ):
         for one in (worker, service):
@@ -176,7 +178,10 @@ async def measure(
     for name, all_taken in taken.items():
         ordered = sorted(all_taken)
         rows.append(
-            {"case": name, "n": len(ordered), "p50_ms": quantile(ordered, 0.5), "p99_ms": quantile(ordered, 0.99)}
+            {
+                **{"case": name, "backend": backend, "n": len(ordered)},
+                **{"p50_ms": quantile(ordered, 0.5), "p99_ms": quantile(ordered, 0.99)},
+            }
         )
     figures = {
         "events_per_second": runs * (events - 1) / written["took"],
@@ -184,6 +189,7 @@ async def measure(
         "service_grew_mb": grown,
         "service_cores": share,
         "worker_late_s": written["late"],
+        "worker_us_per_event": written["busy"] / (runs * (events - 1)) * 1e6,
         "p99_ms_get": rows[0]["p99_ms"],
         "p99_ms_list": rows[1]["p99_ms"],
     }
@@ -201,19 +207,25 @@ def main() -> None:
     if options.role:
         role, folder, *rest = options.role
         if role == "worker":
-            anyio.run(work, Path(folder), int(rest[0]), float(rest[1]), float(rest[2]))
+            run(rest[0], work, Path(folder), int(rest[1]), float(rest[2]), float(rest[3]))
         else:
             anyio.run(serve, Path(folder))
         return
     if options.quick:
         options.runs, options.viewers, options.seconds = 50, 10, 2.0
-    with tempfile.TemporaryDirectory() as folder:
-        rows, figures = anyio.run(measure, Path(folder), options.runs, options.viewers, options.rate, options.seconds)
+    rows: list[Row] = []
+    figures: dict[str, float] = {}
+    load = options.runs, options.viewers, options.rate, options.seconds
+    for backend in backends(options.backend):
+        with tempfile.TemporaryDirectory() as folder:
+            found, told = anyio.run(measure, Path(folder), backend, *load)
+        rows += found
+        figures |= {f"{name}{suffix(backend)}": value for name, value in told.items()}
     report(
         "service",
         rows,
         figures,
-        columns={"case": "", "n": "d", "p50_ms": ".2f", "p99_ms": ".2f"},
+        columns={"case": "", "backend": "", "n": "d", "p50_ms": ".2f", "p99_ms": ".2f"},
         as_json=options.json,
         of=("litestar", "uvicorn"),
     )

@@ -233,6 +233,7 @@ class Run:
         self.judge: Judge | None = None
         self.tasks: anyio.abc.TaskGroup | None = None
         self.agent_scope: anyio.CancelScope | None = None
+        self.journal_scope: anyio.CancelScope | None = None
         self.agent_at_rest = False
         self.watchdog: Watchdog | None = None
         self.reader: Reader | None = None
@@ -796,6 +797,7 @@ class Run:
         self.state = "ended"
         if self.parent is not None:
             self.parent.children_changed()
+            self.parent.notify()  # its end may wait for this
         self._done.set()
         for send in list(self._deltas):
             send.close()

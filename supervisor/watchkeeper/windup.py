@@ -56,7 +56,7 @@ async def wind_up(run: Run) -> None:
         reports.report("run_failed", run=run.id, cause=outcome.cause)
     if names:
         reports.report("calls_abandoned", run=run.id, calls=names)
-    if log.is_journaled and not run.attempt.is_fenced:
+    if log.is_journaled:
         await _made_durable(run)
     run.finished(outcome)
     parent = run.parent
@@ -76,14 +76,18 @@ async def wind_up(run: Run) -> None:
 
 
 async def _made_durable(run: Run) -> None:
-    """Nobody hears of an outcome before it is durable; of one that cannot be made so, in bounded time, all the same."""
+    """Nobody hears of an outcome before it is durable; of one that cannot be made so, in bounded time, all the same.
+    Its journal is given up then: a disk that does not answer holds neither the run nor its supervisor."""
     attempt, log = run.attempt, run.log
+    n = attempt.last(log.n)
     with anyio.move_on_after(DURABLE) as scope:
         # What another attempt has taken over becomes durable no more.
-        while not (attempt.is_fenced or log.has_passed(JOURNAL, attempt.last(log.n))):
+        while not (attempt.is_fenced or log.has_passed(JOURNAL, n)):
             await run.changed()
     if scope.cancelled_caught:
         reports.report("end_not_durable", run=run.id)
+    if run.journal_scope is not None and not run.log.has_passed(JOURNAL, n):
+        run.journal_scope.cancel()
 
 
 def _tree(run: Run) -> list[Run]:
@@ -103,17 +107,19 @@ def _drain(run: Run) -> None:
 
 async def _join(run: Run, executor: Executor) -> None:
     """Wait for agent, calls and sub-agents, until the grace period or a kill."""
-    if run.agent_at_rest and executor.at_rest and all(child.outcome is not None for child in run.children):
+    if _is_at_rest(run, executor):
         return
-    with anyio.move_on_after(run.agent.limits.grace) as scope:
-        async with anyio.create_task_group() as waiting:
-            waiting.start_soon(_cut_short, run, scope)
-            while not run.agent_at_rest:
-                await run.changed()
-            await executor.joined()
-            for child in run.children:
-                await child.wait()
-            waiting.cancel_scope.cancel()
+    with anyio.move_on_after(run.agent.limits.grace):
+        while run.mode != "kill" and not _is_at_rest(run, executor):
+            await run.changed()
+        for _ in range(KILL_ROUNDS):
+            if _is_at_rest(run, executor):
+                return
+            await anyio.lowlevel.checkpoint()  # what stops at once may still say so
+
+
+def _is_at_rest(run: Run, executor: Executor) -> bool:
+    return run.agent_at_rest and executor.at_rest and all(child.outcome is not None for child in run.children)
 
 
 async def _kill_children(run: Run) -> None:
@@ -126,14 +132,6 @@ async def _kill_children(run: Run) -> None:
     with anyio.move_on_after(CHILDREN):
         for child in left:
             await child.wait()
-
-
-async def _cut_short(run: Run, scope: anyio.CancelScope) -> None:
-    while run.mode != "kill":
-        await run.changed()
-    for _ in range(KILL_ROUNDS):
-        await anyio.lowlevel.checkpoint()  # what stops at once may still say so
-    scope.cancel()
 
 
 def last_resort(run: Run, cause: str) -> None:

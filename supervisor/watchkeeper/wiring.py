@@ -167,9 +167,9 @@ def _keep_journal(run: Run, lease: Lease, known: int, tasks: anyio.abc.TaskGroup
 
 
 async def _write_journal(run: Run, journal: Journal, reader: Reader) -> None:
-    # It must see the end, whoever cancels: it returns when the log closes.
+    # It must see the end, whoever cancels: it returns when the log closes, or is given up by the winding up.
     try:
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True) as run.journal_scope:
             await journal.run(reader)
     except Exception as error:
         run.crashed(error)

@@ -401,6 +401,24 @@ def test_every_detector_is_made_anew_for_a_user_message() -> None:
     assert [watched.turn(Did(arguments=name)) for name in "abc"] == [[], [], [("nudge", "counting")]]
 
 
+def test_detectors_that_have_heard_nothing_are_kept_for_what_the_user_says_first() -> None:
+    made = []
+
+    class Made(Counting):
+        def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
+            super().__init__(thresholds, polls)
+            made.append(self)
+
+    watched = Watched(extra=[Made])
+    watched.tell(RunStarted, agent="a", task="t")
+    watched.user()
+    watched.turn(Did())
+    assert [one.count for one in made] == [1]
+    watched.user()
+    watched.turn(Did())
+    assert [one.count for one in made] == [1, 1]
+
+
 def test_built_in_detectors_keep_their_state_in_bounds() -> None:
     """After ten thousand different calls none of them holds more than a few hundred things."""
     watched = Watched(polls=("poll",))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
 import anyio
 import pytest
 
 from support import BARE, scripted, supervised
 from watchkeeper import Agent, tool
 from watchkeeper.continuing import code_of
-from watchkeeper.engine import Cancel, RunSpec
+from watchkeeper.engine import Cancel, Lease, RunSpec
 from watchkeeper.journal import MemoryEngine
-from watchkeeper.messages import CallStarted, CancelRequested, Event, RunStarted
+from watchkeeper.messages import CallStarted, CancelRequested, Event, RunEnded, RunStarted
 from watchkeeper.rush import MANY
 from watchkeeper.testing import ScriptedModel, VirtualSeams, call, say
+from watchkeeper.windup import DURABLE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -109,3 +113,81 @@ async def test_of_many_that_are_cancelled_at_once_all_end_before_their_ends_are_
             assert [event.n for event in heard if event.run == run] == list(range(1, (await engine.get(run)).n + 1))
     assert all(answer.taken for answer in answers)
     assert ended_when_first_heard == [len(ids)]
+
+
+class Appending(MemoryEngine):
+    """Notes what becomes durable together; with ``hangs`` the append of an end takes long."""
+
+    def __init__(self, *, hangs: bool = False) -> None:
+        super().__init__(seams=VirtualSeams())
+        self.appended: list[list[type[Event]]] = []
+        self._hangs = hangs
+
+    async def leases(self, capacity: Callable[[], int], *, worker: str = "") -> AsyncIterator[Lease]:
+        async for lease in super().leases(capacity, worker=worker):
+            append = lease.append
+
+            async def noted(events: Sequence[Event], charges: Any = None, append: Any = append) -> None:
+                if self._hangs and isinstance(events[-1], RunEnded):
+                    await anyio.sleep(10 * DURABLE)
+                await append(events, charges)
+                self.appended.append([type(event) for event in events])
+
+            lease.append = noted  # type: ignore[method-assign]
+            yield lease
+
+
+@tool(effect="reads")
+async def wait() -> str:
+    """Wait."""
+    await anyio.sleep_forever()
+    return ""
+
+
+async def test_what_a_cancelled_run_does_last_is_durable_together_with_its_end() -> None:
+    agent = Agent(ScriptedModel(lambda request, number: call(("wait", {}))), [wait], profile=BARE)
+    engine = Appending()
+    async with engine, supervised(engine=engine) as boss:
+        run = await boss.start(agent, "Do it.")
+        while not any(CallStarted in together for together in engine.appended):
+            await anyio.sleep(0.01)
+        run.cancel()
+        await run.wait()
+        last = engine.appended[-1]
+        assert last[0] is CancelRequested
+        assert last[-1] is RunEnded
+
+
+async def test_a_call_that_stops_slowly_keeps_nobody_from_reading_of_the_cancel() -> None:
+    @tool(effect="reads")
+    async def linger() -> str:
+        """Take two seconds to stop."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(2)
+        return ""
+
+    agent = Agent(ScriptedModel(lambda request, number: call(("linger", {}))), [linger], profile=BARE)
+    engine = Appending()
+    async with engine, supervised(engine=engine) as boss:
+        run = await boss.start(agent, "Do it.")
+        while not any(CallStarted in together for together in engine.appended):
+            await anyio.sleep(0.01)
+        run.cancel()
+        await anyio.sleep(1)
+        assert run.outcome is None
+        assert engine.appended[-1] == [CancelRequested]
+
+
+async def test_a_disk_that_does_not_answer_holds_an_end_up_for_so_long_and_no_longer() -> None:
+    agent = Agent(scripted(say("Done.")), [look], profile=BARE)
+    engine = Appending(hangs=True)
+    async with engine, supervised(engine=engine) as boss:
+        run = await boss.start(agent, "Do it.")
+        began = anyio.current_time()
+        outcome = await run.wait()
+        assert outcome.answer == "Done."
+        assert anyio.current_time() - began == pytest.approx(DURABLE, abs=1)
+    assert anyio.current_time() - began < 2 * DURABLE  # so it is with the supervisor

@@ -135,16 +135,15 @@ class Executor:
         self._workers = 0
         self._scopes: set[anyio.CancelScope] = set()
         self._why: str | None = None
-        self._quiet: anyio.Event | None = None
 
     async def run(self, batches: MemoryObjectReceiveStream[Batch]) -> None:
-        """Deal with batches, one after the other, until the sender closes.
+        """Deal with batches, one after the other, until the sender closes or the run is ended.
 
         The task that reads them works at their calls too, so that a call which does not wait costs no other task. A
         call that is given up keeps the task that it runs in: another one goes on reading then.
         """
         self._batches, reads = batches, True
-        while reads:
+        while reads and self._why is None:
             # One scope for many batches: only a call that runs into its deadline, or a cancel, uses it up.
             with anyio.CancelScope() as scope:
                 reads = await self._lead(batches, scope)
@@ -235,7 +234,7 @@ class Executor:
             self._productive.clear()
         if self._batch is not None:
             self._batch.done.set()
-        self._check_quiet()
+        self._tell_rest()
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -301,19 +300,13 @@ class Executor:
 
     @property
     def at_rest(self) -> bool:
+        """Nothing runs any more: every call has its result and every worker has ended."""
         return not self._open and not self._workers
 
-    async def joined(self) -> None:
-        """Wait until nothing runs any more: every call has its result and every worker has ended."""
-        while self._open or self._workers:
-            if self._quiet is None:
-                self._quiet = anyio.Event()
-            await self._quiet.wait()
-
-    def _check_quiet(self) -> None:
-        if self._quiet is not None and not self._open and not self._workers:
-            self._quiet.set()
-            self._quiet = None
+    def _tell_rest(self) -> None:
+        """Whoever ends the run waits for it."""
+        if self.at_rest and self._run.ending is not None:
+            self._run.notify()
 
     def grip_of(self, call_id: str) -> Grip | None:
         slot = self._open.get(call_id)
@@ -588,7 +581,7 @@ class Executor:
                 if leads:
                     self._leading = None
                 self._workers -= 1
-                self._check_quiet()
+                self._tell_rest()
                 if self._asking:
                     self._look_still()
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.lowlevel
 
 from .. import reports
 from ..engine import Ended, EngineError, Fenced, Lease
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 AGAIN = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Seconds until what could not be written is tried again; the last one over and over."""
+ENDS_WITHIN = 4
+"""Turns of the event loop in which a run has its end, as a rule, once it is told to end."""
 LAST_TRY = 20.0
 """Seconds for which the last facts of an ended run are tried: a full disk must not keep a worker from ending."""
 
@@ -40,7 +43,7 @@ class Journal:
 
     async def run(self, reader: Reader) -> None:
         """Follow the log to its end."""
-        while facts := await reader.take():
+        while facts := await self._next(reader):
             kept = self._kept(facts)
             if kept and not await self._write(kept):
                 return
@@ -49,6 +52,16 @@ class Journal:
                 self._run.notify()  # its end waits for this
             if len(kept) < len(facts):
                 return
+
+    async def _next(self, reader: Reader) -> list[Event | Gap]:
+        """The next facts. What a run does that is about to end is written together with its end: one transaction where
+        there would be two."""
+        await reader.wait()
+        for _ in range(ENDS_WITHIN):
+            if self._run.ending is None or self._run.log.closed:
+                break
+            await anyio.lowlevel.checkpoint()
+        return await reader.take()
 
     def _kept(self, facts: list[Event | Gap]) -> list[Event]:
         """Those before the run was broken off, if it was."""

@@ -90,6 +90,8 @@ class _Desk:
         self.detectors: list[Any] = detectors
         self.folds = _folds_of(detectors)
         self.whens: tuple[When, ...] = tuple([getattr(one, "when", "always") for one in detectors])
+        self.fresh = True
+        """Whether they have heard nothing yet."""
         self.blocked: set[str] = set()
         """Keys of calls that a verdict has blocked."""
         self.expected = 0
@@ -179,6 +181,7 @@ class Judge:
                 self._desks.pop(next((name for name, other in self._desks.items() if not other.open), context))
         elif len(self._desks) > 1:
             self._desks[context] = self._desks.pop(context)  # the one that was used last comes last
+        desk.fresh = False
         return desk
 
     def _make(self) -> list[Detector]:
@@ -198,7 +201,7 @@ class Judge:
 
     def _begin(self) -> None:
         self._desks.clear()
-        self._desk("main")
+        self._desk("main").fresh = True
         self._of_run = [make(self._thresholds, self._polls) for make in OF_RUNS]
         self._folds_of_run = _folds_of(self._of_run)
         self._fresh = True
@@ -216,9 +219,10 @@ class Judge:
         made = judged or Judged()
         found: list[tuple[str, list[Finding]]] = []
         if kind in self._kinds:
-            # After a user's word the detectors are made anew, once there is something for them.
+            # After a user's word the detectors are made anew, once there is something for them: only those that keep a
+            # round in the making hear it.
             desk = self._desks.get(event.context) if kind is UserMessage else self._desk(event.context)
-            for detector, fold in desk.folds.get(kind, ()) if desk is not None else ():
+            for detector, fold in desk.folds.get(kind, ()) if desk is not None and not desk.fresh else ():
                 self._ask(detector.name, found, made, fold, event)
         for detector, fold in self._folds_of_run.get(kind, ()):
             self._ask(detector.name, found, made, fold, event)
@@ -250,8 +254,11 @@ class Judge:
 
     def _user_spoke(self, event: UserMessage) -> None:
         # A repeat across user messages is often honest: windows begin anew. A round in the making is kept.
-        old = self._desks.pop(event.context, None)
-        if old is not None and (old.ended or old.open):
+        old = self._desks.get(event.context)
+        if old is None or old.fresh:
+            return
+        del self._desks[event.context]
+        if old.ended or old.open:
             desk = self._desk(event.context)
             desk.ended, desk.open, desk.expected = old.ended, old.open, old.expected
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
-import anyio
-
 if TYPE_CHECKING:
     import asyncio
 
 
 class Landing(Protocol):
-    """Set in the loop; waited for by one task at most."""
+    """Set in the loop; waited for by one task at most. It may still be set after that task was cancelled."""
 
     def set(self) -> object: ...
 
@@ -41,7 +39,9 @@ def landings() -> Callable[[], Landing]:
         task = asyncio.current_task()
     except RuntimeError:
         task = None
-    if task is None:  # trio
-        return anyio.Event
+    if task is None:
+        from .place import Place
+
+        return Place
     future = task.get_loop().create_future
     return lambda: _Future(future())

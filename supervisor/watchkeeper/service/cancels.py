@@ -29,7 +29,8 @@ SIDE_BY_SIDE = 128
 LOOK = 0.05
 """Seconds between two looks at whether all have ended."""
 SHARE = 4
-"""A look that takes long is followed by a rest this many times as long: the processor is for those that end."""
+"""A look that takes long is followed by a rest this many times as long, at most: the processor is for those that
+end."""
 TASK = 160
 MOST = 20_000
 """Runs that one filter names."""
@@ -231,7 +232,26 @@ async def _all_ended(desk: Desk, found: dict[str, RunStatus]) -> None:
         live = {status.run for status in await _roots(desk, Query(states=LIVE))}
         await _look_at(desk, found, left - live)
         left &= live
-        await anyio.sleep(max(LOOK, SHARE * (anyio.current_time() - began)) if left else 0)
+        if left:
+            last = next(run for run in reversed(found) if run in left)
+            await _rest(desk, last, SHARE * (anyio.current_time() - began))
+
+
+async def _rest(desk: Desk, last: str, seconds: float) -> None:
+    """Until it is worth looking at all of them again: after so long, or as soon as the one has ended that was told
+    last. One alone is looked at quickly."""
+    until = anyio.current_time() + seconds
+    while True:
+        await anyio.sleep(LOOK)
+        if anyio.current_time() >= until or await _has_ended(desk, last):
+            return
+
+
+async def _has_ended(desk: Desk, run: str) -> bool:
+    try:
+        return (await desk.engine.get(run)).state == "ended"
+    except UnknownRun:
+        return True  # deleted since
 
 
 async def _look_at(desk: Desk, found: dict[str, RunStatus], runs: Iterable[str]) -> None:
