@@ -43,6 +43,7 @@ def heard(text: str, channel: Any = "content", size: int = 4) -> Chanting | None
 CHANTS = {
     "a word": "the " * 300,
     "a word that begins a sentence": "The " + "the " * 300,
+    "a word a line, CR and LF": "Done\r\n" * 300,
     "a word in bold": "**Wait** " * 500,
     "a stammer": "ha" * 600,
     "exclamation marks": "!" * 1200,

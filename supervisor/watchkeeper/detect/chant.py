@@ -276,7 +276,7 @@ def _kind(lap: str, sample: str) -> Kind:
     wide = sum(one >= "\u0e00" and one.isalpha() for one in sample)
     if wide * 2 > letters:
         return "wide"
-    plain = letters + sum(map(sample.count, " ,.'’\n!?…:;-*_"))
+    plain = letters + sum(map(sample.count, " ,.'’\r\n!?…:;-*_"))
     if plain * 100 < len(sample) * 85 or letters * 5 < len(sample) * 2:
         return "data"
     longest = max(map(len, sample.split()))
