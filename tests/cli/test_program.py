@@ -62,7 +62,8 @@ def test_help_loads_no_verb_and_nothing_slow() -> None:
         "import json, sys; from watchkeeper.cli import main; main(['--help'])\n"
         "print('\\0' + json.dumps(sorted(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    command = [sys.executable, "-I", "-c", code]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=True)
     loaded = set(json.loads(done.stdout.rpartition("\0")[2]))
     assert "cyclopts" in loaded
     assert loaded.isdisjoint(SLOW)
