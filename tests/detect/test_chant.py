@@ -246,8 +246,9 @@ def test_honest_repetition_passes(name: str, size: int) -> None:
     assert heard(words(40) + ":\n" + HONEST[name], "reasoning", size) is None
 
 
-def test_of_sentences_in_any_order_the_first_two_are_kept() -> None:
-    said = random.Random(3).choices(["I am done.", "I am back again.", "Fine.", "All of it is here."], k=100)
+@pytest.mark.parametrize("seed", range(5))
+def test_of_sentences_in_any_order_the_first_two_are_kept(seed: int) -> None:
+    said = random.Random(seed).choices(["I am done.", "I am back again.", "Fine.", "All of it is here."], k=100)
     text = " ".join(said)
     found = heard(text, size=1)
     assert found is not None
@@ -274,6 +275,19 @@ def test_eight_of_two_sentences_are_few(length: int, is_one: bool) -> None:
 def test_few_sentences_are_two_thirds_of_what_is_said(between: int, is_one: bool) -> None:
     gap = "\n" * between
     assert (heard(turns(f"I am done.{gap}", f"I am back.{gap}")) is not None) is is_one
+
+
+def test_they_are_so_to_the_character() -> None:
+    """Those cut off, at the beginning and the end, are none; what is between them counts."""
+    text = "I am done.\n" * 12 + "\n" * 33
+    assert few_sentences(text) == ["I am done."] * 11
+    assert few_sentences(f"{text}\n") == []
+
+
+def test_a_third_of_few_sentences_words_may_be_different_ones() -> None:
+    said = [f"Step {n} is done. " for n in range(9)]
+    assert few_sentences("".join(said)) == [one.rstrip() for one in said[1:]]
+    assert few_sentences("".join(["Step 0 was done. ", *said[1:]])) == []
 
 
 def test_few_long_words_in_any_order_are_none() -> None:
@@ -335,11 +349,19 @@ def test_to_the_character(numbers: Iterable[int], characters: int) -> None:
     assert found.seen == characters
 
 
-@pytest.mark.parametrize(("times", "characters"), [(2, 12_000), (6, 2400)])
-def test_numbers_run_on_if_one_in_four_is_new(times: int, characters: int) -> None:
+@pytest.mark.parametrize(
+    ("times", "more", "characters"),
+    [
+        (2, "", 12_000),
+        (6, "", 2400),
+        (3, " and it goes on and on and", 12_000),
+        (4, " and it goes on and on and", 2400),
+    ],
+)
+def test_numbers_run_on_if_more_than_one_in_four_is_new(times: int, more: str, characters: int) -> None:
     """Numbers that hardly change do not count anything."""
-    said = ("in the deep blue sea", "on the hills of home")
-    found = heard("".join(f"There are {n // times} of them {said[n.bit_count() % 2]}. " for n in range(60, 600)))
+    said = (f"in the deep blue sea{more}", f"on the hills of home{more}")
+    found = heard("".join(f"There are {n // times} of them {said[n.bit_count() % 2]}. " for n in range(60, 396)))
     assert found is not None
     assert characters <= found.seen <= characters + SOON
 

@@ -161,9 +161,7 @@ class _Stream:
         self.total += len(chunk)
         if "`" in chunk or self.ticks:
             self._count_ticks(chunk)
-        size, period, again = len(chunk), self.period, False
-        if not period or window[-size:] != window[-size - period : -period]:
-            again = self._find_period(window)
+        again = self._goes_on(window, len(chunk)) or self._find_period(window)
         if self.period:
             self.wait = CLOSE
             return self._judge(window, self.period)
@@ -171,6 +169,10 @@ class _Stream:
         if again and not self.fence and self.channel != "arguments" and self.total >= DRIFT:
             return self._drift(window[-DRIFT:])
         return None
+
+    def _goes_on(self, window: str, size: int) -> bool:
+        period = self.period
+        return period > 0 and window[-size:] == window[-size - period : -period]
 
     def _find_period(self, window: str) -> bool:
         """Whether the end of the window has come before, not long ago; where all between comes again is a period."""
