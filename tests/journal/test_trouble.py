@@ -13,12 +13,14 @@ from tempfile import mkdtemp
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from watchkeeper.engine import Ended, EngineError, Lease, Query, RunSpec, Steer, Unavailable, Unusable
 from watchkeeper.journal import MemoryEngine, SqliteEngine, database, lock
 from watchkeeper.journal.control import connect_control
 from watchkeeper.journal.lock import is_held
+from watchkeeper.journal.schema import WORKER
 from watchkeeper.testing.conformance.ground import SPEC, Facts, drained, taken
 
 pytestmark = pytest.mark.anyio
@@ -206,6 +208,31 @@ def test_of_what_the_system_says_some_passes(number: int, kind: type[EngineError
     assert type(database.cannot(Path("a.db"), OSError(number, os.strerror(number)))) is kind
 
 
+def test_what_cannot_be_read_is_damage_and_not_the_disk() -> None:
+    with pytest.raises(msgspec.DecodeError) as failed:
+        msgspec.json.decode(b"{")
+    told = database.cannot(Path("a.db"), failed.value)
+    assert type(told) is Unusable
+    assert "a.db cannot be used: what is in it is not what was written there" in str(told)
+
+
+async def test_without_a_thread_nothing_is_opened_and_it_can_be_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none_left)
+        with pytest.raises(
+            Unavailable, match=r"\.db cannot be used: no thread could be started \(can't start new thread"
+        ):
+            async with SqliteEngine(tmp_path, worker="main"):
+                pass
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        await begun(engine)
+
+
 def garbage(path: Path) -> None:
     path.write_bytes(b"This is no database. " * 1000)
 
@@ -244,6 +271,23 @@ async def test_a_file_that_is_not_ours_is_left_alone(make: Callable[[Path], None
         async with SqliteEngine(tmp_path):
             pass
     assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: None, "is not there"),
+        (garbage, "file is not a database.*move the file away"),
+        (foreign, "is a file of another program"),
+    ],
+)
+def test_so_is_one_that_is_read_only(make: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    path = tmp_path / "main.db"
+    make(path)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(Unusable, match=rf"main\.db .*{said}"):
+        database.connect_reader(path, WORKER)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
