@@ -201,6 +201,26 @@ async def test_what_cannot_be_is_told_from_what_cannot_be_now(kind: str, tmp_pat
         await engine.get("one")
 
 
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (RunSpec(agent="", task="t"), r"RunSpec\.agent is empty"),
+        (RunSpec(agent="a", task="t", labels={str(n): "" for n in range(65)}), "at most 64 labels, not 65"),
+        (RunSpec(agent="a", task="t", labels={"": "x"}), "up to 256 characters: ''"),
+        (RunSpec(agent="a", task="t", labels={"x": "y" * 257}), "up to 256 characters: 'x'"),
+    ],
+)
+async def test_what_no_run_can_be_is_refused(kind: str, spec: RunSpec, said: str, tmp_path: Path) -> None:
+    async with MemoryEngine() if kind == "memory" else SqliteEngine(tmp_path) as engine:
+        with pytest.raises(EngineError, match=said) as failed:
+            await engine.submit(spec, run="one")
+        assert not isinstance(failed.value, Unavailable | Unusable)
+        assert not (await engine.list(Query())).runs
+        most = RunSpec(agent="a", task="t", labels={str(n): "y" * 256 for n in range(64)})
+        assert (await engine.submit(most, run="one")).spec == most
+
+
 @pytest.mark.parametrize(
     ("number", "kind"), [(errno.ENOSPC, Unavailable), (errno.EMFILE, Unavailable), (errno.EACCES, Unusable)]
 )
