@@ -94,13 +94,13 @@ def said(made: subprocess.Popen[str]) -> str:
 
 def memory(pid: int) -> float:
     """Resident megabytes."""
-    fields = Path(f"/proc/{pid}/statm").read_text().split()
+    fields = Path(f"/proc/{pid}/statm").read_text("utf-8").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def cpu(pid: int) -> float:
     """Seconds of processor that it has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

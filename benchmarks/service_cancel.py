@@ -87,7 +87,7 @@ class Service:
     def __init__(self, folder: Path, backend: str) -> None:
         self.marks = folder / "marks"
         self.marks.touch()
-        (folder / "benchagents.py").write_text(AGENTS)
+        (folder / "benchagents.py").write_text(AGENTS, "utf-8")
         info = folder / "benchagents-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: benchagents\nVersion: 1.0\n")
@@ -123,7 +123,7 @@ class Service:
     def marked(self, text: str, after: float = 0.0) -> float:
         limit = time.monotonic() + PATIENCE
         while time.monotonic() < limit:
-            for line in self.marks.read_text().splitlines():
+            for line in self.marks.read_text("utf-8").splitlines():
                 at, _, what = line.partition(" ")
                 if what == text and float(at) > after:
                     return float(at)

@@ -276,6 +276,19 @@ def test_tools_use_public_names_only() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_text_files_say_what_they_are_written_in() -> None:
+    """Without it, it is whatever the locale says."""
+    bad = []
+    for path in (*modules(RUNTIME).values(), *modules(TOOLS).values()):
+        for node in ast.walk(tree(path)):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="read_text"), args=[], keywords=[]):
+                    bad.append(where(path, node.lineno))
+                case ast.Call(func=ast.Attribute(attr="write_text"), args=[_], keywords=[]):
+                    bad.append(where(path, node.lineno))
+    assert not bad
+
+
 def test_import_loads_nothing_slow() -> None:
     code = "import json, sys, watchkeeper; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)

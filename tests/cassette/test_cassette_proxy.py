@@ -160,6 +160,8 @@ async def test_a_reply_that_breaks_off_breaks_off(tmp_path: Path) -> None:
         b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
         b"POST / HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n",
         b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nffffffff\r\n",
+        b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1;" + b"y" * 70_000,
         b"POST / HTTP/1.1\r\nbad header\r\n\r\n",
         b"GET / HTTP/1.1\r\nx: " + b"y" * 70_000,
     ],
@@ -168,6 +170,27 @@ async def test_what_is_no_request_is_refused(request_: bytes, tmp_path: Path) ->
     async with proxied("http://127.0.0.1:9/v1", tmp_path / "a") as base, talking(base) as stream:
         await stream.send(request_)
         assert (await heard(stream, b"}}")).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_trailers_go_no_further_and_who_waits_to_send_is_told_to_go_on() -> None:
+    head = b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ntransfer-encoding: chunked\r\n\r\n"
+    pieces = [head, b"3\r\nabc\r\n0\r\nx-checksum: 1\r\n", b"\r\nGET /next HTTP/1.1\r\n\r\n"]
+    said = []
+
+    class Pieces:
+        async def receive(self) -> bytes:
+            return pieces.pop(0)
+
+        async def send(self, data: bytes) -> None:
+            said.append((data, len(pieces)))
+
+    wire = Wire(Pieces())  # type: ignore[arg-type]
+    first, second = await wire.request(), await wire.request()
+    assert first is not None
+    assert second is not None
+    assert (first.body, first.headers) == (b"abc", [("host", "x"), ("expect", "100-continue")])
+    assert said == [(b"HTTP/1.1 100 Continue\r\n\r\n", 2)]  # before anything of the body had come
+    assert second.target == "/next"
 
 
 @given(st.binary(max_size=300))

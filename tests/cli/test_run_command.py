@@ -128,7 +128,7 @@ def test_events_are_written_whole(folder: Path, tmp_path: Path) -> None:
 
 
 def test_what_models_and_tools_say_steers_no_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "evil.txt").write_text(EVIL)
+    (folder / "evil.txt").write_text(EVIL, "utf-8")
     script = [
         CallTools(("read_file", {"path": "evil.txt"}), ("read_file", {"path": EVIL}), (f"no{EVIL}", "{}"), text=EVIL),
         Say(f"{EVIL}\n{EVIL}"),

@@ -13,12 +13,14 @@ from tempfile import mkdtemp
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from watchkeeper.engine import Ended, EngineError, Lease, Query, RunSpec, Steer, Unavailable, Unusable
 from watchkeeper.journal import MemoryEngine, SqliteEngine, database, lock
 from watchkeeper.journal.control import connect_control
 from watchkeeper.journal.lock import is_held
+from watchkeeper.journal.schema import WORKER
 from watchkeeper.testing.conformance.ground import SPEC, Facts, drained, taken
 
 pytestmark = pytest.mark.anyio
@@ -199,11 +201,56 @@ async def test_what_cannot_be_is_told_from_what_cannot_be_now(kind: str, tmp_pat
         await engine.get("one")
 
 
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (RunSpec(agent="", task="t"), r"RunSpec\.agent is empty"),
+        (RunSpec(agent="a", task="t", labels={str(n): "" for n in range(65)}), "at most 64 labels, not 65"),
+        (RunSpec(agent="a", task="t", labels={"": "x"}), "up to 256 characters: ''"),
+        (RunSpec(agent="a", task="t", labels={"x": "y" * 257}), "up to 256 characters: 'x'"),
+    ],
+)
+async def test_what_no_run_can_be_is_refused(kind: str, spec: RunSpec, said: str, tmp_path: Path) -> None:
+    async with MemoryEngine() if kind == "memory" else SqliteEngine(tmp_path) as engine:
+        with pytest.raises(EngineError, match=said) as failed:
+            await engine.submit(spec, run="one")
+        assert not isinstance(failed.value, Unavailable | Unusable)
+        assert not (await engine.list(Query())).runs
+        most = RunSpec(agent="a", task="t", labels={str(n): "y" * 256 for n in range(64)})
+        assert (await engine.submit(most, run="one")).spec == most
+
+
 @pytest.mark.parametrize(
     ("number", "kind"), [(errno.ENOSPC, Unavailable), (errno.EMFILE, Unavailable), (errno.EACCES, Unusable)]
 )
 def test_of_what_the_system_says_some_passes(number: int, kind: type[EngineError]) -> None:
     assert type(database.cannot(Path("a.db"), OSError(number, os.strerror(number)))) is kind
+
+
+def test_what_cannot_be_read_is_damage_and_not_the_disk() -> None:
+    with pytest.raises(msgspec.DecodeError) as failed:
+        msgspec.json.decode(b"{")
+    told = database.cannot(Path("a.db"), failed.value)
+    assert type(told) is Unusable
+    assert "a.db cannot be used: what is in it is not what was written there" in str(told)
+
+
+async def test_without_a_thread_nothing_is_opened_and_it_can_be_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none_left)
+        with pytest.raises(
+            Unavailable, match=r"\.db cannot be used: no thread could be started \(can't start new thread"
+        ):
+            async with SqliteEngine(tmp_path, worker="main"):
+                pass
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        await begun(engine)
 
 
 def garbage(path: Path) -> None:
@@ -244,6 +291,23 @@ async def test_a_file_that_is_not_ours_is_left_alone(make: Callable[[Path], None
         async with SqliteEngine(tmp_path):
             pass
     assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: None, "is not there"),
+        (garbage, "file is not a database.*move the file away"),
+        (foreign, "is a file of another program"),
+    ],
+)
+def test_so_is_one_that_is_read_only(make: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    path = tmp_path / "main.db"
+    make(path)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(Unusable, match=rf"main\.db .*{said}"):
+        database.connect_reader(path, WORKER)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 async def test_a_damaged_file_is_named(tmp_path: Path) -> None:

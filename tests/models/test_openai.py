@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -308,6 +309,31 @@ class TestFailures:
     async def test_no_such_host(self) -> None:
         error = await error_of(OpenAIModel("m", base_url="http://nowhere.invalid/v1"))
         assert error.kind == "connection"
+
+    @pytest.mark.parametrize(
+        ("failure", "sent"),
+        [(httpx2.ConnectTimeout, False), (httpx2.PoolTimeout, False), (httpx2.ReadTimeout, True)],
+    )
+    async def test_the_network_is_too_slow(self, failure: type[httpx2.TimeoutException], sent: bool) -> None:
+        """Without a connection nothing can have been spent."""
+
+        def late(request: httpx2.Request) -> httpx2.Response:
+            raise failure("too slow", request=request)
+
+        async with httpx2.AsyncClient(transport=httpx2.MockTransport(late)) as client:
+            error = await error_of(OpenAIModel("m", base_url="http://x.test", http_client=client))
+        assert (error.kind, error.retryable, error.sent) == ("timeout", True, sent)
+        assert "did not answer in time" in str(error)
+
+    async def test_no_client_can_be_made(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """It is an error of the model like any other, nothing was sent, and the next request tries again."""
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone.pem"))
+        model = OpenAIModel("m", base_url="https://nowhere.invalid/v1")
+        error = await error_of(model)
+        assert (error.kind, error.sent) == ("connection", False)
+        assert "FileNotFoundError" in str(error)
+        monkeypatch.delenv("SSL_CERT_FILE")
+        assert "ConnectError" in str(await error_of(model))
 
     async def test_something_else_answers(self) -> None:
         transport = httpx2.MockTransport(lambda request: httpx2.Response(200, html="<h1>welcome</h1>"))

@@ -79,7 +79,7 @@ async def perform(view: View) -> int:
 async def play(scene: Scene, server: ChatServer, supervisor: Supervisor, folder: Path, view: View) -> Played:
     """One run from start to end, shown while it goes on."""
     for name, text in scene.files.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, "utf-8")
     before = len(server.requests)
     model = OpenAIModel(scene.name, base_url=server.base_url, api_key="none")
     agent = Agent(model, load_tools(*scene.tools, root=folder), name=scene.name, **scene.agent)

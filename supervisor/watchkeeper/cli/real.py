@@ -219,7 +219,7 @@ def _tools(folder: Path) -> dict[str, Tool]:
     for name, text in FILES.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, "utf-8")
     return {tool.name: tool for tool in load_tools("files", root=folder) if tool.name in TOOLS}
 
 

@@ -110,7 +110,8 @@ _EDIT = [("edit_file", {"path": f"{name}.toml", "old": "timeout = 10", "new": "t
 def _check_healthy(played: Played) -> Iterable[str]:
     yield from _unless(played.outcome.status == "completed", "it did not complete")
     for name in _SERVICES:
-        yield from _unless("timeout = 30\n" in (played.folder / f"{name}.toml").read_text(), f"{name} is not edited")
+        says = (played.folder / f"{name}.toml").read_text("utf-8")
+        yield from _unless("timeout = 30\n" in says, f"{name} is not edited")
     yield from _unless(played.side_by_side("read_file", "list_dir") > 1, "no two reads ran side by side")
     yield from _unless(played.side_by_side("edit_file") == len(_EDIT), "the edits did not run side by side")
     yield from _unless(bool(played.outcome.evidence), "the answer rests on nothing")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -66,9 +67,9 @@ FILE: dict[Kind, Bar] = {
 """Arguments may be whole files, a code block may be one as well: tables of zeros, indentation and fixtures are fine."""
 SAID: dict[Kind, Bar] = {"prose": Bar(5, 800), "wide": Bar(5, 400)}
 """Words in arguments that go round within one line: that is no file."""
-COUNTED = Bar(8, 2400)
-"""Sentences that differ in numbers alone, which do not run on."""
-COUNTING = Bar(8, 12_000)
+COUNTED = 2400
+"""Characters of sentences that differ in numbers alone, which do not run on."""
+COUNTING = 12_000
 """The same, where the numbers do run on: counting is a task, and even a hundred verses of a song come to an end."""
 NOVELTY = 4
 """One part in so many of what was said last is new: more is not a chant."""
@@ -87,7 +88,7 @@ class Chanting(msgspec.Struct, frozen=True):
     """Characters of the channel up to the end of the second lap: worth keeping."""
     seen: int
     """Characters of the channel until it was found."""
-    index: int = 0
+    index: int
     """Of the call, for arguments."""
 
 
@@ -119,8 +120,8 @@ class Chant:
 
 class _Stream:
     __slots__ = (
-        "again", "bar", "channel", "drifting", "fence", "index", "pending", "period", "size", "start", "ticks", "total",
-        "wait", "window",
+        "bar", "channel", "drifting", "fence", "index", "pending", "period", "size", "start", "ticks", "total", "wait",
+        "window",
     )  # fmt: skip
 
     def __init__(self, channel: Channel, index: int) -> None:
@@ -132,18 +133,16 @@ class _Stream:
         self.window = ""
         self.total = 0
         self.period = 0
-        self.start = 0
-        """Where the laps began, in characters from the beginning."""
+        self.start: int
+        """Where the laps of the period began, in characters from the beginning."""
         self.bar: Bar | None = None
         """Of the period that goes on, once it was worth asking."""
         self.fence = 0
         """Backticks that opened the code block that the stream is in; 0: it is in none."""
         self.ticks = ""
         """Backticks at the very end, which may go on."""
-        self.again = False
-        """The end of the stream has come before, not long ago."""
-        self.drifting = -1
-        """Since when only a few sentences come; -1: they do not."""
+        self.drifting: int | None = None
+        """Since when only a few sentences come, in characters from the beginning; None: they do not."""
 
     def look(self) -> Chanting | None:
         text = "".join(self.pending)
@@ -162,35 +161,36 @@ class _Stream:
         self.total += len(chunk)
         if "`" in chunk or self.ticks:
             self._count_ticks(chunk)
-        size, period = len(chunk), self.period
-        if not period or window[-size:] != window[-size - period : -period]:
-            period = self._find_period(window)
-        if period:
+        again = self._goes_on(window, len(chunk)) or self._find_period(window)
+        if self.period:
             self.wait = CLOSE
-            return self._judge(window, period)
+            return self._judge(window, self.period)
         self.wait = STEP
-        if self.again and not self.fence and self.channel != "arguments" and self.total >= DRIFT:
+        if again and not self.fence and self.channel != "arguments" and self.total >= DRIFT:
             return self._drift(window[-DRIFT:])
         return None
 
-    def _find_period(self, window: str) -> int:
-        self.period, self.bar, self.again = 0, None, False
+    def _goes_on(self, window: str, size: int) -> bool:
+        period = self.period
+        return period > 0 and window[-size:] == window[-size - period : -period]
+
+    def _find_period(self, window: str) -> bool:
+        """Whether the end of the window has come before, not long ago; where all between comes again is a period."""
+        self.period, self.bar = 0, None
         probe, length = window[-PROBE:], len(window)
-        end = length - 1
+        again, end = False, length - 1
         for _ in range(TRIES):
             at = window.rfind(probe, 0, end)
             if at < 0:
-                return 0
+                break
             period = length - PROBE - at
-            self.again = self.again or period < DRIFT
-            if 2 * period > length:
-                return 0
+            again = again or period < DRIFT
             if window[-period:] == window[-2 * period : -period]:
                 self.period = period
                 self.start = self.total - period - _matching(window, period)
-                return period
+                break
             end = at + PROBE - 1
-        return 0
+        return again
 
     def _judge(self, window: str, period: int) -> Chanting | None:
         covered = self.total - self.start
@@ -215,7 +215,7 @@ class _Stream:
 
     def _found(self, unit: str, laps: int, period: int, keep: int) -> Chanting:
         shown = unit if len(unit) <= SHOWN else f"{unit[:SHOWN]}…"
-        return Chanting(self.channel, shown, laps, period, max(keep, 0), self.total, self.index)
+        return Chanting(self.channel, shown, laps, period, keep, self.total, self.index)
 
     def _count_ticks(self, chunk: str) -> None:
         """Follow code blocks: three backticks or more open one, as many close it, wherever they stand."""
@@ -229,29 +229,15 @@ class _Stream:
                 self.fence, self.bar = 0, None
 
     def _drift(self, text: str) -> Chanting | None:
-        """The same few sentences in any order, or with other numbers."""
-        words = text.split()
-        if len(words) < NOVELTY * 8 or len(set(words)) * 3 > len(words):
-            self.drifting = -1
+        sentences = few_sentences(text)
+        if not sentences:
+            self.drifting = None
             return None
-        sentences = [one for one in _SENTENCES.split(text)[1:-1] if one]
-        masked = {_NUMBERS.sub("0", one).casefold() for one in sentences}
-        length = sum(map(len, sentences))
-        ended = sum(one[-1] in ENDS for one in sentences)
-        if (
-            len(sentences) < 8
-            or sum(map(len, masked)) * NOVELTY > length
-            or ended * 4 < len(sentences) * 3
-            or length * 3 < DRIFT * 2
-            or _kind(text, text) not in ("prose", "wide")
-        ):
-            self.drifting = -1
-            return None
-        if self.drifting < 0:
+        if self.drifting is None:
             self.drifting = self.total - DRIFT
-        if len({one.casefold() for one in sentences}) > len(masked):
-            bar = COUNTING if _run_on(sentences) else COUNTED
-            if self.total - self.drifting < bar.characters:
+        if _differ_in_numbers(sentences):
+            enough = COUNTING if _run_on(sentences) else COUNTED
+            if self.total - self.drifting < enough:
                 return None
         return self._found(sentences[-1], len(sentences), 0, self.drifting + len(sentences[0]) + len(sentences[1]) + 2)
 
@@ -263,19 +249,12 @@ _SENTENCES = re.compile(r"(?<=[.!?…])[ \t]+|\s*\n\s*|(?<=[。！？])")
 _NUMBERS = re.compile(r"\d+")
 _CELLS = re.compile(r"\||```")
 _MARKED = re.compile(r"(?m)^[ \t]*(?:[-*+•] |\d{1,4}[.)] |#{1,6} |>)")
-_DRAWN = re.compile(r"[\s\W_─-▟]+")
 
 
 def _matching(window: str, period: int) -> int:
-    """How many characters at the end equal those a period before."""
-    low, high = period, len(window) - period
-    while low < high:
-        middle = (low + high + 1) // 2
-        if window[-middle:] == window[-middle - period : -period]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    """How many characters at the end equal those a period before: a period at least."""
+    more = range(period + 1, len(window))
+    return period + bisect(more, False, key=lambda size: window[-size:] != window[-size - period : -period])
 
 
 def kind_of(window: str, period: int) -> Kind:
@@ -283,7 +262,7 @@ def kind_of(window: str, period: int) -> Kind:
     lap = window[-period:]
     if "\n" in lap:  # from the beginning of a line, so that what begins its lines is seen
         at = window.rfind("\n", 0, len(window) - period)
-        lap = window[at + 1 : at + 1 + period] if at >= 0 else lap
+        lap = window[at + 1 : at + 1 + period]
     return _kind(lap, window[-max(period, SAMPLE) :])
 
 
@@ -299,7 +278,7 @@ def _kind(lap: str, sample: str) -> Kind:
     wide = sum(one >= "\u0e00" and one.isalpha() for one in sample)
     if wide * 2 > letters:
         return "wide"
-    plain = letters + sum(map(sample.count, " ,.'’\n!?…:;-*_"))
+    plain = letters + sum(map(sample.count, " ,.'’\r\n!?…:;-*_"))
     if plain * 100 < len(sample) * 85 or letters * 5 < len(sample) * 2:
         return "data"
     longest = max(map(len, sample.split()))
@@ -313,6 +292,37 @@ def _kind(lap: str, sample: str) -> Kind:
 
 
 _HEX = re.compile("[0-9a-f]+")
+
+
+def few_sentences(text: str) -> list[str]:
+    """The whole sentences of a text if they are the same few in any order, but for their numbers; else none.
+
+    They must be most of it, and most must end as sentences do: else they may be answers, or steps.
+    """
+    words = text.split()
+    if len(words) < NOVELTY * 8 or len(set(words)) * 3 > len(words):
+        return []
+    sentences = [one for one in _SENTENCES.split(text)[1:-1] if one]
+    length = sum(map(len, sentences))
+    ended = sum(one[-1] in ENDS for one in sentences)
+    if (
+        len(sentences) < 8
+        or sum(map(len, _masked(sentences))) * NOVELTY > length
+        or ended * 4 < len(sentences) * 3
+        or length * 3 < len(text) * 2
+        or _kind(text, text) not in ("prose", "wide")
+    ):
+        return []
+    return sentences
+
+
+def _masked(sentences: list[str]) -> set[str]:
+    """The different ones, whatever their numbers are."""
+    return {_NUMBERS.sub("0", one).casefold() for one in sentences}
+
+
+def _differ_in_numbers(sentences: list[str]) -> bool:
+    return len({one.casefold() for one in sentences}) > len(_masked(sentences))
 
 
 def _run_on(sentences: list[str]) -> bool:
@@ -331,7 +341,7 @@ class Chants:
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._count = 0
-        self._onset = 0
+        self._onset: int
 
     @property
     def folds(self) -> Mapping[type[Event], Callable[[Any], Iterable[Finding]]]:

@@ -174,7 +174,9 @@ class OpenAIModel:
         try:
             return await self._clients.setdefault(loop, _Once(self._connect)).get()
         except Exception as error:  # such as a certificate file that the environment names and that is not there
-            raise self._mapped(error) from error
+            failed = self._mapped(error)
+            failed.sent = False
+            raise failed from error
 
     def _connect(self) -> openai.AsyncOpenAI:
         import httpx2
