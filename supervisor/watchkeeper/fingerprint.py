@@ -32,6 +32,15 @@ _ECHO = 8
 _VALUES = re.compile(r'"((?:[^"\\]|\\.){8,400})"(?!\s*:)')
 _VALUES_LOOKED_AT = 8
 _LINE = 400
+_SHORT_LINE = 64
+_JSON = re.compile(r"\s*(?:\{\s*\"|\[\s*[{\"\[])")
+_FIELDS = re.compile(r'"\s*:\s*"((?:[^"\\]|\\.)*)')
+"""Texts that are values in JSON, also where its beginning or its end is missing."""
+_EXIT = re.compile(
+    r"\W*(?:the )?(?:process |command )?(?:exit(?:ed)?|returned|failed|finished)?(?: with)?(?: non-zero)?(?: exit)?"
+    r"[ _-]?(?:code|status)?\W*\d+\W*",
+    re.IGNORECASE,
+)
 SHORT = 64
 """Up to so many bytes a text is its own key: hashing it would cost more and tell less."""
 _LONG = 512
@@ -84,19 +93,36 @@ def result_key(content: str, tool: Tool | None = None) -> str:
     return digest(content.encode("utf-8", "replace"))
 
 
-def error_signature(code: str, text: str, arguments: str = "") -> str:
-    """The signature of an error: its code and its last line that tells something, with what varies masked.
+def error_signature(code: str, text: str, arguments: str = "") -> str | None:
+    """The signature of an error: its code and its last line that tells something, with what varies masked. None if it
+    says no more than with which status a command came to its end.
 
     Masked are words with digits, names of files, paths, addresses, what is quoted, and what it repeats of the
     ``arguments`` (JSON): two failures of one kind need not be equal. Lines that tell nothing are rulers, carets, advice
-    that follows on the error itself, and what was asked, shown again.
+    that follows on the error itself, and what was asked, shown again. Of an error in JSON its texts count.
     """
-    lines = [bare for line in text.rstrip()[-_TAIL:].split("\n") if (bare := line.strip(_FRAME))]
+    lines = [bare for line in _lines(text) if (bare := line.strip(_FRAME)) and not _is_exit(bare)]
+    if not lines:
+        return None
     if arguments:
         lines = _without_echoes(lines, arguments[:_ASKED])
     telling = (line for line in reversed(lines) if _TELLING.search(line[:_LINE]))
-    line = next(telling, "") or next((line for line in reversed(lines) if any(map(str.isalpha, line))), "")
-    return f"{_VARIES.sub('#', code[:_LINE])}: {_VARIES.sub('#', (line or (lines or [''])[-1])[:_LINE])}"
+    line = next(telling, "") or next((line for line in reversed(lines) if any(map(str.isalpha, line))), lines[-1])
+    named = "" if _JSON.match(code) else code
+    return f"{_VARIES.sub('#', named[:_LINE])}: {_VARIES.sub('#', line[:_LINE])}"
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of an error; of one in JSON those of its texts, single words only if it has no more."""
+    end = text.rstrip()[-_TAIL:]
+    if _JSON.match(text) is None:
+        return end.split("\n")
+    texts = [line for value in _FIELDS.findall(end) for line in _unescaped(value).split("\n")]
+    return [line for line in texts if " " in line.strip()] or texts
+
+
+def _is_exit(line: str) -> bool:
+    return len(line) < _SHORT_LINE and _EXIT.fullmatch(line) is not None
 
 
 def _without_echoes(lines: list[str], arguments: str) -> list[str]:

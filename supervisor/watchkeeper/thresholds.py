@@ -67,10 +67,10 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     stale: Steps = Steps(6, 10, 16)
     """Rounds in a row without news. Good runs of the public corpora: 3; what is looked up again is rarely so much."""
 
-    similar: Steps = Steps(4, 6, 9)
+    similar: Steps = Steps(4, 6, 8)
     """Calls put differently in a row with one and the same result."""
 
-    fruitless: Steps = Steps(14, 24, 36)
+    fruitless: Steps = Steps(12, 18, 27)
     """Calls of one tool in a row that found nothing, whatever they looked for."""
 
     churn: Steps = Steps(12, 20, 30)

@@ -49,6 +49,17 @@ def test_whatever_is_tried_it_ends_in_the_same_complaint(complaint: str) -> None
         *("sh: tool: command not found", "cat: x: No such file or directory", "cat: x: Permission denied"),
         *("'tool' is not recognized as a command", "curl: (7) no", "HTTP 429", "rate limit", "Rate limit reached"),
         *("Too Many Requests", "quota exceeded", "Quota exceeded", '{"ok": false}', '{"success":false}'),
+        *('{"error": "no"}', '{"error":{"code":7}}', '{"status": "error"}', '{"status":"failed"}', '{"status": 503}'),
+        *("HTTP/1.1 401 Unauthorized", "< HTTP/2 500 ", "HTTP 403 Forbidden", "404 Not Found", '502 {"a":1}'),
+        *("Invalid signature", "it is invalid", "Access denied", "Unable to open it", "I was unable to open it"),
+        *(
+            "Failed to open it",
+            "it failed to open",
+            "Cannot open it",
+            "it cannot be",
+            "Could not open it",
+            "it could not be",
+        ),
     ],
 )
 def test_each_way_to_complain_is_heard_alone(complaint: str) -> None:
@@ -56,7 +67,22 @@ def test_each_way_to_complain_is_heard_alone(complaint: str) -> None:
     assert said == {NUDGE: COMPLAINT[NUDGE]}
 
 
-@pytest.mark.parametrize("words", ["an error in the text", "panicked", "a fatality", "not false at all", "Exceptional"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "an error in the text",
+        "panicked",
+        "a fatality",
+        "not false at all",
+        "Exceptional",
+        '{"error":null}',
+        '{"error": false, "status": "ok", "code": 200}',
+        "HTTP/2 200 ",
+        "4000 Rows",
+        "invalidated",
+        "cannonball",
+    ],
+)
 def test_words_that_look_like_it_are_no_complaint(words: str) -> None:
     assert told(Watched(only="complaint"), *(shell(n, words) for n in range(NUDGE))) == {}
 

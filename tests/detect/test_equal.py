@@ -271,6 +271,9 @@ PROSE = [
     "page",
     [
         lambda n: f"Showing page {n} of 200.\nIt says {n * 7919 % 1000}.",
+        lambda n: f'{{"page": {n}, "file": "scan_{n:03}.tif", "size_kb": {n * 7919 % 1000}}}',
+        lambda n: f"Epoch {n}: loss {n * 7919 % 1000}",
+        lambda n: f"processed={n} so far, {n * 7919 % 1000} ms",
         lambda n: f"epoch {n:3}/200 [{'#' * (n // 10)}] loss={2 / n:.4f}",
         lambda n: f"{n // 2} % done, at {n * 31 % 977} KB/s",
     ],

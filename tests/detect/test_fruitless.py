@@ -108,3 +108,20 @@ def test_the_memory_is_bounded() -> None:
     told(watched, *(search(0, tool=f"tool {number}") for number in range(50)))
     (detector,) = (one for one in watched.judge._desks["main"].detectors if one.name == "fruitless")
     assert len(detector._streaks) == REMEMBERED
+
+
+def test_a_command_that_fails_without_a_word_has_found_nothing() -> None:
+    """As a search does that ends with a status of its own: looking for many things is no row of failures."""
+    watched = Watched()
+    silent = [
+        failed("bash", f'{{"command":"grep -rn {word} ."}}', "exit_1", "Exit code: 1")
+        for word in ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota")
+    ]
+    for one in silent:
+        one.detail = "Exit code: 1"
+    assert told(watched, *silent) == {}
+    watched = Watched(only="fruitless")
+    many = [failed("bash", f'{{"command":"grep -rn word{number} ."}}', "exit_1", "") for number in range(NUDGE)]
+    for one in many:
+        one.detail, one.result["content"] = "", "Exit code: 1"
+    assert told(watched, *many) == {NUDGE: FRUITLESS[NUDGE]}

@@ -123,6 +123,38 @@ def test_orders_that_are_acknowledged_are_no_cycle() -> None:
         assert watched.turn(fresh(lap)) == []
 
 
+STEPS = (
+    Did("open", "{}", "Window: record an invoice"),
+    Did("press", '{"key":"Book"}', "The document has been put down"),
+)
+
+
+def test_nor_is_dealing_with_one_thing_after_the_other() -> None:
+    """A new order is acknowledged in each lap, and nothing is complained of."""
+    watched = Watched(only="interleaved")
+    for number in range(12):
+        for did in (STEPS[0], Did("type", f'{{"text":"invoice {number}"}}', "OK"), STEPS[1]):
+            assert watched.turn(did) == []
+
+
+def test_but_for_one_that_fails_each_time() -> None:
+    watched = Watched(only="interleaved")
+    said = {}
+    for lap in range(1, MOST + 1):
+        watched.turn(STEPS[0])
+        watched.turn(Did("type", f'{{"text":"invoice {lap}"}}', "OK"))
+        said[lap] = watched.turn(Did("press", '{"key":"Book"}', "The period is not open: nothing was booked"))
+    assert {lap: what for lap, what in said.items() if what} == LAPS
+
+
+def test_what_was_ordered_before_it_began_is_none_of_it() -> None:
+    watched = Watched(only="interleaved")
+    watched.turn(Did("type", '{"text":"hello"}', "OK"))
+    for number in range(FRESH + 1):
+        watched.turn(fresh(number))
+    assert laps(watched, 3, MOST) == LAPS
+
+
 def test_nor_is_a_wait_and_a_look() -> None:
     watched = Watched(only="interleaved")
     for lap in range(12):

@@ -195,3 +195,25 @@ def test_it_is_never_out_of_reach_of_its_window() -> None:
 def test_polls_are_not_its_business() -> None:
     watched = Watched(ONLY_BREAKER, only="breaker", polls=("look",))
     assert watched.turns(50, Did()) == {}
+
+
+WAIT = Did("wait", '{"seconds":60}', "ok")
+
+
+@pytest.mark.parametrize("price", ["{number}", "{gauge}"])
+def test_a_wait_between_looks_that_see_a_change_is_not_in_vain(price: str) -> None:
+    """Recorded runs: there is no patience to wait for. What is seen may be a level that goes up and down."""
+    watched = Watched(only="poll")
+    for number in range(60):
+        quote = price.format(number=number, gauge=90 + (number * 7) % 13)
+        assert watched.turn(Did("get_quote", '{"name":"ABC"}', f"the price of ABC at the exchange is {quote}.25")) == []
+        assert watched.turn(WAIT) == []
+
+
+def test_a_wait_between_looks_that_see_none_is() -> None:
+    watched = Watched(only="poll")
+    said = []
+    for _ in range(30):
+        said += watched.turn(Did("get_quote", '{"name":"ABC"}', "the exchange is closed"))
+        said += watched.turn(WAIT)
+    assert said == [NUDGE[0], BLOCK[0], STOP[0]]

@@ -23,6 +23,15 @@ SAME = [
     ('{"path":"src/"}', '{"path":"src"}'),
     ('{"cmd":"ls ./src/"}', '{"cmd":"ls src"}'),
     ('{"q":"a","reason":"to see more of it"}', '{"q":"a","reason":"just once more"}'),
+    # Where something stood in the last picture of a page, beside what it is; or the number of the picture alone.
+    ('{"element":"Log in button","ref":"e12"}', '{"element":"Log in button","ref":"e347"}'),
+    ('{"element":"Log in button","ref":"s1e12"}', '{"element":"Log in button","ref":"f2e9"}'),
+    (
+        '{"startElement":"card","startRef":"e1","endElement":"bin","endRef":"e2"}',
+        '{"startElement":"card","startRef":"e7","endElement":"bin","endRef":"e9"}',
+    ),
+    ('{"ref":"s1e12","text":"a"}', '{"ref":"s7e12","text":"a"}'),
+    ('{"uid":"1_12"}', '{"uid":"31_12"}'),
 ]
 OTHER = [
     ('{"a":1}', '{"a":2}'),
@@ -37,6 +46,13 @@ OTHER = [
     ('{"a":true}', '{"a":1}'),
     ('{"a":null}', '{"a":""}'),
     ("one command", "another command"),
+    ('{"ref":"e12"}', '{"ref":"e13"}'),
+    ('{"element":"7","ref":"e12"}', '{"element":"7","ref":"e13"}'),
+    ('{"element":"Log in button","ref":"e12"}', '{"element":"Cancel button","ref":"e12"}'),
+    ('{"element":"Branch","ref":"main"}', '{"element":"Branch","ref":"next"}'),
+    ('{"ref":"s1e12"}', '{"ref":"s1e13"}'),
+    ('{"uid":"1_12"}', '{"uid":"1_13"}'),
+    ('{"uid":"1000"}', '{"uid":"1001"}'),
 ]
 
 

@@ -66,11 +66,44 @@ def test_the_same_calls_with_another_result_each_time_go_on() -> None:
 
 
 def test_a_result_that_goes_to_and_fro_moves() -> None:
-    """Both are known by now, but which one it is says something."""
+    """Both are known by now, but which one it is behind what says something."""
+    watched = Watched(only="stale")
+    for number, name in enumerate("abcdefabcdef" + SHUFFLED[:8]):
+        assert watched.turn(Did("gate", "{}", "the gate is open" if number % 5 else "the gate is shut")) == []
+        assert watched.turn(read(name)) == []
+
+
+def walk(room: int) -> Did:
+    """Few words lead everywhere: what they bring depends on where one is."""
+    way = "north" if room % 3 else "south"
+    return Did("go", f'{{"way":"{way}"}}', f"You are in the room that is called number {'abcdefghijklm'[room] * 4}.")
+
+
+def test_a_lap_that_is_longer_than_any_cycle() -> None:
+    """From its third time on, though each call has another result than the last time."""
+    watched = Watched(only="stale")
+    said = told(watched, *[walk(room) for _ in range(5) for room in range(11)])
+    assert list(said.values()) == list(STALE.values())
+    assert 2 * 11 < min(said) <= 3 * 11
+
+
+def test_who_goes_through_known_rooms_another_way_looks_for_something() -> None:
+    watched = Watched(only="stale")
+    ways = [0, 1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 1, 0, 3, 6, 2, 5, 1, 4, 0, 2, 4, 6, 1, 3, 5, 0, 4, 1, 5, 2, 6, 3]
+    assert told(watched, *map(walk, ways)) == {}
+
+
+def test_one_thing_after_the_other_in_the_same_few_steps() -> None:
+    """Numbers that are known, put together anew, are another order."""
     watched = Watched(only="stale")
     for number in range(40):
-        assert watched.turn(Did("gate", "{}", "the gate is open" if number % 2 else "the gate is shut")) == []
-        assert watched.turn(read("a")) == []
+        place = f'{{"x":{number // 7},"y":{number % 7}}}'
+        for did in (
+            Did("move", place, "reached"),
+            Did("grip", "{}", "closed"),
+            Did("move", '{"x":9,"y":9}', "reached"),
+        ):
+            assert watched.turn(did) == []
 
 
 def test_new_calls_that_bring_known_lines_only() -> None:

@@ -202,7 +202,14 @@ def test_a_number_that_goes_one_way_may_be_on_its_way() -> None:
 
 def test_a_number_that_goes_up_and_down_leads_nowhere() -> None:
     assert moves(1, 2, 1, 2) == [False, True, True]
-    assert moves(5, 3, 4, 5, 6) == [False, True, True, True]  # what has once turned round does not count as a way again
+    assert moves(5, 3, 4, 6, 9) == [False, True, True, True]  # what has once turned round does not count as a way again
+
+
+def test_one_that_moves_twice_by_the_same_is_on_its_way_once_more() -> None:
+    """A place in a lane, a level of a zoom: it comes back, and goes on."""
+    assert moves(5, 3, 4, 5, 6) == [False, True, False, False]
+    assert moves(0.5, 1.0, 1.5, 1.0, 0.5, 0.0) == [False, False, True, False, False]
+    assert moves(20, 21, 20, 21, 20) == [False, True, True, True], "to and fro by the same is no way"
 
 
 def test_among_many_that_go_up_and_down_one_may_not_have_turned_yet() -> None:

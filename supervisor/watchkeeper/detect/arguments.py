@@ -27,6 +27,11 @@ _WHY = re.compile(
     r"|purpose|why): .*\s"
 )
 """A value in words that says why a call is made: part of the talk, not of the call."""
+_POINTER = re.compile(r"(?:\w+\.)*(start|end|)_?ref: [a-z]{0,2}\d+(?:[a-z]\d+)?", re.IGNORECASE)
+"""Where something is in the last picture of a page: a new one in each picture, and beside it stands what it is."""
+_POINTED_AT = re.compile(r"(?:\w+\.)*(?:start|end|)_?element: .*[a-z]{2}", re.IGNORECASE)
+_SNAPSHOT = re.compile(r"((?:\w+\.)*(?:ref|uid): )(?:s\d+(?=e\d)|\d+_(?=\d+$))", re.IGNORECASE)
+"""The number of the picture, before that of the thing in it."""
 _decode = msgspec.json.Decoder().decode
 _SPACES = re.compile(r"\s+")
 _DETOURS = re.compile(r"(?<![\w.:/-])(?:\./)+|(?<=/)(?:\./)+|(?<=[\w.])/+(?=/[\w.])|(?<=[\w.])/+(?=$|[\s\"'])")
@@ -52,8 +57,17 @@ def _parts_of(arguments: str) -> list[str]:
         return [spelled(arguments[:LONGEST])]
     if len(found) > 1:
         found = [part for part in found if not _WHY.match(part)] or found
+    if "ref" in arguments or "Ref" in arguments or "uid" in arguments:
+        found = _unpictured(found)
     found.sort()
     return found
+
+
+def _unpictured(parts: list[str]) -> list[str]:
+    """What a call points at in a page, whichever picture of the page it was taken from."""
+    if any(map(_POINTED_AT.match, parts)):
+        parts = [part for part in parts if not _POINTER.fullmatch(part)]
+    return [_SNAPSHOT.sub(r"\1", part) for part in parts]
 
 
 _parts_of_few = lru_cache(maxsize=64)(_parts_of)

@@ -21,6 +21,9 @@ _COMPLAINT = re.compile(
     r"|\b(?:[Ee]rror|ERROR|fatal|FATAL|panic)(?:\[\w+\])?:|command not found"
     r"|No such file or directory|Permission denied|not recognized as|^curl: \(\d+\)|\b429\b|[Rr]ate limit"
     r"|Too Many Requests|[Qq]uota exceeded|\"(?:ok|success)\": ?false"
+    r"|\"error\": ?[\"{]|\"status\": ?(?:\"(?:error|failed)\"|[45]\d\d\b)"
+    r"|\bHTTP/[\d.]+ [45]\d\d\b|^(?:HTTP )?[45]\d\d [A-Z{]"
+    r"|\b(?:[Ii]nvalid|[Aa]ccess denied|[Uu]nable to|[Ff]ailed to|[Cc]annot|[Cc]ould not)\b"
 )
 _TIME = re.compile(r"\d+(?:\.\d+)?(?= (?:ms|s|secs?|seconds?|minutes?)\b)")
 _BUSY = re.compile(r"\b429\b|[Rr]ate limit|Too Many Requests|[Qq]uota exceeded")
@@ -83,6 +86,18 @@ def _may_complain(end: str) -> bool:
         or ('"' in end and ('": false' in end or '":false' in end))
         or ("(" in end and "curl: (" in end)
         or ("4" in end and "429" in end)
+        or end[:1] in "45"
+        or "HTTP" in end
+        or '"status"' in end
+        or "\n4" in end
+        or "\n5" in end
+        or '"error' in end
+        or "nvalid" in end
+        or "annot" in end
+        or "nable to" in end
+        or "ailed to" in end
+        or "ould not" in end
+        or "ccess denied" in end
         or "command not found" in end
         or "ermission denied" in end
         or "ate limit" in end

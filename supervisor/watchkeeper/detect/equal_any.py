@@ -24,14 +24,20 @@ WHOLES = 8
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _PART = re.compile(r"\b(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9})\b")
+_AT = re.compile(
+    r"\b(page|epoch|chapter|part|batch|row|record|processed|downloaded|uploaded|copied|scanned|indexed|imported|converted"
+    r"|completed|done)s?[\"']?(?: ?[:=#] ?| )[\"']?(\d{1,9})\b(?! ?(?:/|of))",
+    re.IGNORECASE,
+)
 _PERCENT = re.compile(r"\b(\d{1,3})(?:\.\d+)? ?%")
 
 
 class EqualAny:
     """One call, round after round, with results that differ. Tools that are declared ``poll`` are left alone.
 
-    A result in which more of a whole is done than ever (page 4 of 48, 61 %) begins the count anew: it goes on to an end
-    of its own. One with other words counts for less, one with other numbers as one more.
+    A result in which more of a whole is done than ever (page 4 of 48, 61 %, page 17 of who knows how many) begins the
+    count anew: it goes on to an end of its own. One with other words counts for less, one with other numbers as one
+    more.
     """
 
     name = "equal_any"
@@ -75,7 +81,7 @@ class _Streak:
 
     def __init__(self, pair: Pair) -> None:
         self._words = b""
-        self._wholes: dict[int, int] = {}
+        self._wholes: dict[int | str, int] = {}
         self._begin(pair)
 
     def _begin(self, pair: Pair) -> None:
@@ -103,11 +109,12 @@ class _Streak:
 
     def _goes_on(self, text: str) -> bool:
         """Whether more of any whole is done than ever before."""
-        parts = [(int(part), int(whole)) for part, whole in _PART.findall(text)[:WHOLES]]
+        parts: list[tuple[int, int | str]] = [(int(part), int(whole)) for part, whole in _PART.findall(text)[:WHOLES]]
         parts += [(int(part), 100) for part in _PERCENT.findall(text)[:WHOLES]]
         wholes, more = self._wholes, False
+        parts += [(int(number), name.lower()) for name, number in _AT.findall(text)[:WHOLES]]
         for part, whole in parts:
-            if part > whole:
+            if type(whole) is int and part > whole:
                 continue
             done = wholes.pop(whole, None)
             more = more or (done is not None and part > done)

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from ..messages import Finding
 from ..thresholds import Thresholds
-from .round import Ring, Round
+from .round import FAILURES, Ring, Round
 from .saying import is_nothing
+from .waiting import goes_on
 
 REMEMBERED = 6
 """Tools that are followed at once."""
@@ -35,7 +36,8 @@ class Fruitless:
                 if count:
                     streaks[pair.tool] = count, onset, calls
                 continue
-            if pair.ran and (pair.poll or not is_nothing(pair.content)):
+            silent = pair.kind in FAILURES and not goes_on(pair)  # it failed, and said no word
+            if pair.ran and (pair.poll or not (silent or is_nothing(pair.content))):
                 continue
             calls = (*calls[-7:], pair.call_id)
             streaks[pair.tool] = count + 1, onset, calls

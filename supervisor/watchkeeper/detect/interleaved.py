@@ -9,8 +9,8 @@ from ..messages import Finding
 from ..thresholds import PERIODS, Thresholds
 from .cycle import found_in
 from .detector import When
-from .round import Ring, Round, Trace
-from .saying import is_fine
+from .round import Pair, Ring, Round, Trace
+from .saying import is_complaint, is_fine
 
 FRESH = 5
 """New rounds in a row that end a streak: with so much news between two repeats they are no cycle."""
@@ -19,14 +19,15 @@ FRESH = 5
 class Interleaved:
     """Looks at the rounds in which nothing is new, and whether they make a cycle. A lap in which every pair was seen
     before is what good runs hardly have, so some noise between does not make it one. A known call with another result
-    does: something moves. And a lap in which all is well, after something new was done, is how work is checked.
+    does: something moves. And a lap in which all is well, after something new was done, is how work is checked, or how
+    one thing after the other is dealt with in the same few steps.
 
     The first lap of a cycle is new: it counts as one lap before the first that is seen.
     """
 
     name = "interleaved"
-    when: When = "known"
-    __slots__ = ("_known", "_last", "_matched", "_noise", "_onsets", "_same")
+    when: When = "always"
+    __slots__ = ("_known", "_last", "_matched", "_noise", "_onsets", "_ordered", "_same")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._known: list[Known] = []
@@ -35,10 +36,15 @@ class Interleaved:
         self._last = 0
         """The number of the last round that was known."""
         self._noise = False
+        self._ordered = False
+        """Whether something new was ordered, and acknowledged, since the last round that was known."""
         self._same = 0
         """Rounds in a row, of those that were known, that are equal."""
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
+        if round.novel and not round.moved:
+            self._ordered = self._ordered or any(pair.novel and pair.ran and not pair.telling for pair in round.pairs)
+            return ()
         fresh = ring.rounds - self._last - 1
         if round.moved or fresh > FRESH:
             self._known, self._matched, self._noise = [], [0] * PERIODS.stop, False
@@ -51,7 +57,8 @@ class Interleaved:
         known, matched = self._known, self._matched
         self._noise = bool(known) and (self._noise or fresh > 0)
         self._same = self._same + 1 if known and known[-1].trace.fingerprint == round.fingerprint else 0
-        known.append(Known(trace, all(is_fine(pair.content) or not pair.telling for pair in round.pairs)))
+        known.append(Known(trace, all(map(_is_fine, round.pairs)), all(map(_is_well, round.pairs)), self._ordered))
+        self._ordered = False
         if len(known) > PERIODS.stop:
             del known[0]
         if self._same >= PERIODS.stop:  # one round over and over is no cycle
@@ -73,12 +80,27 @@ class Interleaved:
         known = self._known[-period:]
         if all(one.fine for one in known):
             return None
+        if any(one.ordered for one in known) and all(one.well for one in known):
+            return None
         lap = [one.trace for one in known]
         return found_in(lap, self.name, f"cycle of {period} among others", laps, self._onsets[period])
 
 
 class Known(NamedTuple):
-    """A round in which nothing was new, and whether it says no more than that all is well or something was done."""
+    """A round in which nothing was new."""
 
     trace: Trace
     fine: bool
+    """Whether it says no more than that all is well, or that something was done."""
+    well: bool
+    """Whether it complains of nothing."""
+    ordered: bool
+    """Whether something new was ordered before it."""
+
+
+def _is_fine(pair: Pair) -> bool:
+    return is_fine(pair.content) or not pair.telling
+
+
+def _is_well(pair: Pair) -> bool:
+    return pair.signature is None and not (pair.telling and is_complaint(pair.content))

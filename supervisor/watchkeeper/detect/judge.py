@@ -42,7 +42,7 @@ from .interleaved import Interleaved
 from .monologue import Monologue, Thoughts
 from .poll import Poll
 from .recurring import Recurring
-from .round import FEW, OURS, Pair, Ring, Round
+from .round import FAILURES, FEW, OURS, Pair, Ring, Round
 from .saying import is_acknowledgement
 from .similar import Similar
 from .spent import Spent
@@ -62,7 +62,6 @@ OF_RUNS: tuple[RunFactory, ...] = (HandOver, Volume)
 PLAIN = (tuple, list)
 RECOGNISER = "recent"
 """The name under which the recogniser of volatile parts is switched off if it fails, as a detector is."""
-FAILURES = ("failed", "timed_out")
 TURNED_AWAY = ("refused", "denied")
 APART = 3
 """Findings of one detector in one round up to which each has a message of its own."""

@@ -8,6 +8,7 @@ from ..messages import Finding
 from ..thresholds import Thresholds
 from .detector import When
 from .round import Pair, Ring, Round
+from .waiting import is_wait
 
 REMEMBERED = 16
 
@@ -18,7 +19,8 @@ class Poll:
 
     Where the facts carry times, only what comes after the patience counts: else a quick poller would be told, blocked
     and stopped in one breath. Where they carry none, each counts. A declared poll whose answer changes is another one;
-    other calls in between change nothing. A wait that is repeated alone, or around such a look, counts as one too.
+    other calls in between change nothing. A wait that is repeated alone, or around such a look, counts as one too,
+    until a look of another kind shows that something has changed.
     """
 
     name = "poll"
@@ -35,6 +37,8 @@ class Poll:
 
     def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
         findings = []
+        if self._streaks:
+            self._has_moved(round)
         for pair in round.pairs:
             if not (pair.poll or (self._streaks and pair.key in self._streaks)):
                 continue
@@ -63,9 +67,14 @@ class Poll:
             self._streaks.pop(next(iter(self._streaks)))
         return findings
 
+    def _has_moved(self, round: Round) -> None:
+        """What was waited for was seen to change: who waits between looks at it has not waited in vain."""
+        if any((pair.drifted or (pair.moved and pair.novel)) and not pair.poll for pair in round.pairs):
+            self._streaks = {key: streak for key, streak in self._streaks.items() if not streak.alone}
+
 
 class _Streak:
-    __slots__ = ("calls", "count", "onset", "result", "since")
+    __slots__ = ("alone", "calls", "count", "onset", "result", "since")
 
     def __init__(self, pair: Pair) -> None:
         self.result = pair.result
@@ -73,3 +82,5 @@ class _Streak:
         self.since = pair.t
         self.calls: tuple[str, ...] = (pair.call_id,)
         self.count = 0
+        self.alone = is_wait(pair)
+        """Whether it waits, and looks at nothing itself."""

@@ -10,6 +10,8 @@ from .recent import Recent
 
 OURS = frozenset({"block", "equal", "side_effects"})
 """Guards whose refusals repeat what is known: they count as an equal pair and never reset a streak."""
+FAILURES = ("failed", "timed_out")
+"""Kinds of results that are failures of the tool."""
 FEW = 8
 """Calls of a round up to which each is looked at closely; a wider fan-out is compared as it is."""
 SHOWN = 64

@@ -24,6 +24,7 @@ WORDS = 8
 """Words at the beginning and at the end of arguments that are remembered."""
 
 _WORD = re.compile(r"[^\s\"',;(){}\[\]<>|]{2,}")
+_NUMBERS = re.compile(r"\d\D+\d")
 _GLOB = re.compile(r"\*(?!\d)")
 _SLICES = re.compile(r'"(?:page|offset|start|skip|limit)\w*": ?"?\d+"?', re.IGNORECASE)
 """Numbers that say which part of one thing is wanted."""
@@ -34,11 +35,12 @@ LEAK = 3
 class Stale:
     """Rounds in a row without news: pairs that are all known, or new calls whose results hold known lines only.
 
-    A known call with another result is news, and so is a new order that is acknowledged. Waiting is not judged here.
+    A known call with another result is news, unless all of that was there before in this order; so is a new order that
+    is acknowledged. Waiting is not judged here.
     """
 
     name = "stale"
-    __slots__ = ("_before", "_calls", "_count", "_keys", "_known", "_most", "_onset", "_seen", "_steps")
+    __slots__ = ("_before", "_calls", "_count", "_keys", "_known", "_last", "_most", "_onset", "_seen", "_steps")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.stale
@@ -48,7 +50,7 @@ class Stale:
         self._count = 0
         """Rounds without news, less some for each with news."""
         self._most = 0
-        self._before = 0
+        self._before = self._last = 0
         self._onset = 0
         self._calls: tuple[str, ...] = ()
         self._keys: tuple[str, ...] = ()
@@ -58,6 +60,7 @@ class Stale:
             self._count = self._most = 0
             return ()
         told = [self._is_news(pair, ring) for pair in round.pairs]
+        self._last = round.fingerprint
         if True in told:
             self._count = max(self._count - LEAK, 0)
             return ()
@@ -90,9 +93,15 @@ class Stale:
             ),
         )
 
+    def _is_way_again(self, pair: Pair) -> bool:
+        """Whether a call whose result is another one than the last time comes to where it was twice before, from where
+        it came from then: it is part of a long lap."""
+        known = not pair.novel and self._seen.add(crc32(f"{self._last} {pair.id}".encode()))
+        return known and pair.stale
+
     def _is_news(self, pair: Pair, ring: Ring) -> bool | None:
         """Whether a call brought anything new. None: it cannot be said."""
-        if pair.moved:
+        if pair.moved and not self._is_way_again(pair):
             return True
         if not pair.ran:
             return False
@@ -118,7 +127,8 @@ class Stale:
         words = [word for word in asked if not seen.add(crc32(word.encode("utf-8", "replace")))]
         words = [word for word in words if "*" not in word or not _GLOB.search(word)]
         if not pair.telling:
-            return True if words else None  # a new order, acknowledged; or one more of the same
+            # A new order, acknowledged; or one more of the same. Of known numbers it is new how they are put together.
+            return True if words or (not pair.like and _NUMBERS.search(pair.arguments[:EDGE])) else None
         # A known answer about another thing, "active" of each of many machines, is neither; and what finds nothing is
         # judged as such.
         return None if words or is_nothing(content) else False

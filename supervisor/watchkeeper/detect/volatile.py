@@ -83,7 +83,21 @@ _IDS = (
 )
 _STATES = (
     # An id that is another one each time, beside a result that is the same, is that of the answer.
-    *("id", "etag", "eventid", "messageid", "processid", "threadid", "jobid", "runid", "instanceid", "cfray"),
+    *(
+        "id",
+        "etag",
+        "eventid",
+        "messageid",
+        "caseid",
+        "ticketid",
+        "resourceversion",
+        "processid",
+        "threadid",
+        "jobid",
+        "runid",
+        "instanceid",
+        "cfray",
+    ),
     *("cursor", "pagetoken", "nexttoken", "continuationtoken"),
     *("createdat", "updatedat", "generatedat", "fetchedat", "servedat", "checkedat", "startedat", "finishedat"),
     *("retrievedat", "expiresat", "expiresin", "asof", "generatedon", "servertime", "lastchecked", "lastseen"),
@@ -97,7 +111,8 @@ _ANSWERS = (
     "age at call conn connection counter cursor date dur duration elapsed etag since until expires instance"
     " invocation iteration latency pid pids port ports ppid ray receipt ref request retries runtime seed seq"
     " sequence served session sid span started stamp sys t0 took tick tid time uptime real via worker thread"
-    " process msgid checksum csrf xcache cwd workdir run cpu mem memavailable memfree rss vsz heap load loadavg"
+    " process msgid uid turn turns moves revision case ticket incident reference confirmation"
+    " checksum csrf xcache cwd workdir run cpu mem memavailable memfree rss vsz heap load loadavg"
 )
 
 
