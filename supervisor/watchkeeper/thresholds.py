@@ -70,7 +70,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     similar: Steps = Steps(4, 6, 8)
     """Calls put differently in a row with one and the same result."""
 
-    fruitless: Steps = Steps(12, 18, 27)
+    fruitless: Steps = Steps(12, 22, 32)
     """Calls of one tool in a row that found nothing, whatever they looked for."""
 
     churn: Steps = Steps(12, 20, 30)

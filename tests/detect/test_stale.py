@@ -66,11 +66,11 @@ def test_the_same_calls_with_another_result_each_time_go_on() -> None:
 
 
 def test_a_result_that_goes_to_and_fro_moves() -> None:
-    """Both are known by now, but which one it is behind what says something."""
+    """Both are known by now, but which one it is says something."""
     watched = Watched(only="stale")
-    for number, name in enumerate(SHUFFLED):
+    for number in range(40):
         assert watched.turn(Did("gate", "{}", "the gate is open" if number % 2 else "the gate is shut")) == []
-        assert watched.turn(read(name)) == []
+        assert watched.turn(read("a")) == []
 
 
 def walk(room: int) -> Did:

@@ -205,10 +205,10 @@ def test_a_number_that_goes_up_and_down_leads_nowhere() -> None:
     assert moves(5, 3, 4, 6, 9) == [False, True, True, True]  # what has once turned round does not count as a way again
 
 
-def test_one_that_moves_twice_by_the_same_is_on_its_way_once_more() -> None:
+def test_one_that_moves_three_times_by_the_same_is_on_its_way_once_more() -> None:
     """A place in a lane, a level of a zoom: it comes back, and goes on."""
-    assert moves(5, 3, 4, 5, 6) == [False, True, False, False]
-    assert moves(0.5, 1.0, 1.5, 1.0, 0.5, 0.0) == [False, False, True, False, False]
+    assert moves(5, 3, 4, 5, 6) == [False, True, True, False]
+    assert moves(0.5, 1.0, 1.5, 1.0, 0.5, 0.0, -0.5) == [False, False, True, True, False, False]
     assert moves(20, 21, 20, 21, 20) == [False, True, True, True], "to and fro by the same is no way"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import subprocess
@@ -61,10 +62,14 @@ async def test_canc_05_waiting_for_a_shielded_tool_costs_no_processor_time() -> 
         run = await supervisor.start(Agent(scripted(call(("clean_up", {}))), [clean_up]), "task")
         await started(run, 1)
         await anyio.wait_all_tasks_blocked()
-        began, used = time.monotonic(), time.process_time()
-        run.cancel()
-        await run.wait()
-        seconds, used = time.monotonic() - began, time.process_time() - used
+        gc.disable()  # what other tests have left costs a fifth of a second to look through
+        try:
+            began, used = time.monotonic(), time.process_time()
+            run.cancel()
+            await run.wait()
+            seconds, used = time.monotonic() - began, time.process_time() - used
+        finally:
+            gc.enable()
         ran = await ended(run)
     assert ran.kinds == ["cancelled"]
     assert seconds >= 1

@@ -10,6 +10,8 @@ LEARNED = 3
 
 EVEN = 1e-6
 """Share of a step by which the next one of the same size may differ."""
+STRIDE = 3
+"""Moves by the same from which on a number is on its way again."""
 
 
 class Drift:
@@ -17,7 +19,7 @@ class Drift:
 
     A number that goes up and down leads nowhere and is volatile. One that moves one way may be on its way to something
     and is taken for progress, and so is the first move; among many that go up and down it is just not their turn yet.
-    One that moves twice by the same is on its way too, though it may come back later: it is a place, or a level.
+    One that moves three times by the same is on its way too, though it may come back: it is a place, or a level.
     Ids say nothing, whichever they are. A part with other words each time is volatile from its third change on.
     """
 
@@ -26,8 +28,8 @@ class Drift:
     def __init__(self) -> None:
         self._ways: dict[tuple[int, int], int] = {}
         """By place: 1 up so far, -1 down so far, 0 both."""
-        self._steps: dict[tuple[int, int], float] = {}
-        """By place: its last move."""
+        self._steps: dict[tuple[int, int], tuple[float, int]] = {}
+        """By place: its last move, and how often in a row it moved like that."""
         self._parts: set[int] = set()
         self._times = 0
         """How often in a row these parts held news."""
@@ -44,8 +46,10 @@ class Drift:
         for place, move in numbers.items():
             way = 1 if move > 0 else -1
             self._ways[place] = way if self._ways.get(place, way) == way else 0
-            going += self._ways[place] != 0 or abs(self._steps.get(place, 0.0) - move) <= EVEN * abs(move)
-            self._steps[place] = move
+            step, times = self._steps.get(place, (0.0, 0))
+            times = times + 1 if abs(step - move) <= EVEN * abs(move) else 1
+            self._steps[place] = move, times
+            going += self._ways[place] != 0 or times >= STRIDE
         if parts and self._times < LEARNED:
             return False
         return 3 * going <= len(numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -14,6 +15,10 @@ from .saying import is_complaint, is_fine
 
 FRESH = 5
 """New rounds in a row that end a streak: with so much news between two repeats they are no cycle."""
+
+RECEIPT = 48
+"""Characters of a result without a number, up to which it says hardly more than that something was done."""
+_DIGIT = re.compile(r"\d")
 
 
 class Interleaved:
@@ -57,7 +62,7 @@ class Interleaved:
         known, matched = self._known, self._matched
         self._noise = bool(known) and (self._noise or fresh > 0)
         self._same = self._same + 1 if known and known[-1].trace.fingerprint == round.fingerprint else 0
-        known.append(Known(trace, all(map(_is_fine, round.pairs)), all(map(_is_well, round.pairs)), self._ordered))
+        known.append(Known(trace, all(map(_is_fine, round.pairs)), all(map(_is_receipt, round.pairs)), self._ordered))
         self._ordered = False
         if len(known) > PERIODS.stop:
             del known[0]
@@ -80,7 +85,7 @@ class Interleaved:
         known = self._known[-period:]
         if all(one.fine for one in known):
             return None
-        if any(one.ordered for one in known) and all(one.well for one in known):
+        if any(one.ordered for one in known) and all(one.receipt for one in known):
             return None
         lap = [one.trace for one in known]
         return found_in(lap, self.name, f"cycle of {period} among others", laps, self._onsets[period])
@@ -92,8 +97,8 @@ class Known(NamedTuple):
     trace: Trace
     fine: bool
     """Whether it says no more than that all is well, or that something was done."""
-    well: bool
-    """Whether it complains of nothing."""
+    receipt: bool
+    """Whether it says no more than that something was done: in few words, or with another number each time."""
     ordered: bool
     """Whether something new was ordered before it."""
 
@@ -102,5 +107,8 @@ def _is_fine(pair: Pair) -> bool:
     return is_fine(pair.content) or not pair.telling
 
 
-def _is_well(pair: Pair) -> bool:
-    return pair.signature is None and not (pair.telling and is_complaint(pair.content))
+def _is_receipt(pair: Pair) -> bool:
+    if pair.signature is not None or (pair.telling and is_complaint(pair.content)):
+        return False
+    few = len(pair.content) <= RECEIPT and _DIGIT.search(pair.content) is None
+    return few or pair.masked or _is_fine(pair)

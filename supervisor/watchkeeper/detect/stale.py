@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from ..messages import Finding
-from ..thresholds import Thresholds
+from ..thresholds import PERIODS, Thresholds
 from .bloom import Bloom
 from .round import Pair, Ring, Round
 from .saying import is_nothing
@@ -28,6 +28,8 @@ _NUMBERS = re.compile(r"\d\D+\d")
 _GLOB = re.compile(r"\*(?!\d)")
 _SLICES = re.compile(r'"(?:page|offset|start|skip|limit)\w*": ?"?\d+"?', re.IGNORECASE)
 """Numbers that say which part of one thing is wanted."""
+LONGEST_LAP = 32
+"""Rounds that a lap may have to be known as one."""
 LEAK = 3
 """Rounds without news that one with news makes up for: what grows has three quarters of its rounds without."""
 
@@ -35,22 +37,24 @@ LEAK = 3
 class Stale:
     """Rounds in a row without news: pairs that are all known, or new calls whose results hold known lines only.
 
-    A known call with another result is news, unless all of that was there before in this order; so is a new order that
-    is acknowledged. Waiting is not judged here.
+    A known call with another result is news, unless it is part of a long lap; so is a new order that is acknowledged.
+    Waiting is not judged here.
     """
 
     name = "stale"
-    __slots__ = ("_before", "_calls", "_count", "_keys", "_known", "_last", "_most", "_onset", "_seen", "_steps")
+    __slots__ = ("_before", "_calls", "_count", "_keys", "_known", "_laps", "_most", "_onset", "_seen", "_steps")
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._steps = thresholds.stale
         self._seen = Bloom(LINES_KEPT)
         self._known = ""
         """The last result that had no new line."""
+        self._laps: dict[int, tuple[int, int]] = {}
+        """Of pairs in which a call had another result than before: when, and how many rounds after the last time."""
         self._count = 0
         """Rounds without news, less some for each with news."""
         self._most = 0
-        self._before = self._last = 0
+        self._before = 0
         self._onset = 0
         self._calls: tuple[str, ...] = ()
         self._keys: tuple[str, ...] = ()
@@ -60,7 +64,6 @@ class Stale:
             self._count = self._most = 0
             return ()
         told = [self._is_news(pair, ring) for pair in round.pairs]
-        self._last = round.fingerprint
         if True in told:
             self._count = max(self._count - LEAK, 0)
             return ()
@@ -93,15 +96,18 @@ class Stale:
             ),
         )
 
-    def _is_way_again(self, pair: Pair) -> bool:
-        """Whether a call whose result is another one than the last time comes to where it was twice before, from where
-        it came from then: it is part of a long lap."""
-        known = not pair.novel and self._seen.add(crc32(f"{self._last} {pair.id}".encode()))
-        return known and pair.stale
+    def _is_in_lap(self, pair: Pair, n: int) -> bool:
+        """Whether a call whose result is another one than the last time had this one twice before, after as many rounds
+        each time: more than a cycle has."""
+        last, before = self._laps.pop(pair.id, (n, 0))
+        self._laps[pair.id] = n, n - last
+        if len(self._laps) > LONGEST_LAP:
+            del self._laps[next(iter(self._laps))]
+        return n - last == before >= PERIODS.stop
 
     def _is_news(self, pair: Pair, ring: Ring) -> bool | None:
         """Whether a call brought anything new. None: it cannot be said."""
-        if pair.moved and not self._is_way_again(pair):
+        if pair.moved and not self._is_in_lap(pair, ring.rounds):
             return True
         if not pair.ran:
             return False

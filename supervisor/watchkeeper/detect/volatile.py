@@ -111,7 +111,7 @@ _ANSWERS = (
     "age at call conn connection counter cursor date dur duration elapsed etag since until expires instance"
     " invocation iteration latency pid pids port ports ppid ray receipt ref request retries runtime seed seq"
     " sequence served session sid span started stamp sys t0 took tick tid time uptime real via worker thread"
-    " process msgid uid turn turns moves revision case ticket incident reference confirmation"
+    " process msgid uid turn turns moves case ticket incident reference confirmation"
     " checksum csrf xcache cwd workdir run cpu mem memavailable memfree rss vsz heap load loadavg"
 )
 
