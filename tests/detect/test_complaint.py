@@ -50,7 +50,7 @@ def test_whatever_is_tried_it_ends_in_the_same_complaint(complaint: str) -> None
         *("'tool' is not recognized as a command", "curl: (7) no", "HTTP 429", "rate limit", "Rate limit reached"),
         *("Too Many Requests", "quota exceeded", "Quota exceeded", '{"ok": false}', '{"success":false}'),
         *('{"error": "no"}', '{"error":{"code":7}}', '{"status": "error"}', '{"status":"failed"}', '{"status": 503}'),
-        *("HTTP/1.1 401 Unauthorized", "< HTTP/2 500 ", "HTTP 403 Forbidden", "404 Not Found", '502 {"a":1}'),
+        *("HTTP/1.1 401 Unauthorized", "< HTTP/2 500 ", "HTTP 403 Forbidden"),
         *("Invalid signature", "it is invalid", "Access denied", "Unable to open it", "I was unable to open it"),
         *(
             "Failed to open it",
@@ -65,6 +65,11 @@ def test_whatever_is_tried_it_ends_in_the_same_complaint(complaint: str) -> None
 def test_each_way_to_complain_is_heard_alone(complaint: str) -> None:
     said = told(Watched(only="complaint"), *(shell(n, f"all right\n{complaint}") for n in range(NUDGE)))
     assert said == {NUDGE: COMPLAINT[NUDGE]}
+
+
+@pytest.mark.parametrize("answer", ["404 Not Found", '502 {"a":1}'])
+def test_an_answer_that_begins_with_its_status(answer: str) -> None:
+    assert told(Watched(only="complaint"), *(shell(n, answer) for n in range(NUDGE))) == {NUDGE: COMPLAINT[NUDGE]}
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ _COMPLAINT = re.compile(
     r"|\bHTTP/[\d.]+ [45]\d\d\b|^(?:HTTP )?[45]\d\d [A-Z{]"
     r"|\b(?:[Ii]nvalid|[Aa]ccess denied|[Uu]nable to|[Ff]ailed to|[Cc]annot|[Cc]ould not)\b"
 )
+_RATE = re.compile(r"\b429\b")
+_STATUS = re.compile(r"[45]\d\d [A-Z{]")
+"""How an answer by HTTP begins that some tools give."""
 _TIME = re.compile(r"\d+(?:\.\d+)?(?= (?:ms|s|secs?|seconds?|minutes?)\b)")
 _BUSY = re.compile(r"\b429\b|[Rr]ate limit|Too Many Requests|[Qq]uota exceeded")
 """What is said of the caller, whatever was asked for."""
@@ -85,12 +88,10 @@ def _may_complain(end: str) -> bool:
         or ("z" in end and "not recognized as" in end)
         or ('"' in end and ('": false' in end or '":false' in end))
         or ("(" in end and "curl: (" in end)
-        or ("4" in end and "429" in end)
-        or end[:1] in "45"
+        or ("4" in end and "429" in end and _RATE.search(end) is not None)
+        or _STATUS.match(end) is not None
         or "HTTP" in end
         or '"status"' in end
-        or "\n4" in end
-        or "\n5" in end
         or '"error' in end
         or "nvalid" in end
         or "annot" in end

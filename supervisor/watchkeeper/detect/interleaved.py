@@ -15,9 +15,11 @@ from .saying import is_complaint, is_fine
 
 FRESH = 5
 """New rounds in a row that end a streak: with so much news between two repeats they are no cycle."""
-
-RECEIPT = 48
+SHORT = 48
 """Characters of a result without a number, up to which it says hardly more than that something was done."""
+UNKNOWN, NEWS, RECEIPT, FINE = range(4)
+"""What a result says: something; that something was done, in few words or with another number each time; that all is
+well, or no more than an acknowledgement."""
 _DIGIT = re.compile(r"\d")
 
 
@@ -62,7 +64,7 @@ class Interleaved:
         known, matched = self._known, self._matched
         self._noise = bool(known) and (self._noise or fresh > 0)
         self._same = self._same + 1 if known and known[-1].trace.fingerprint == round.fingerprint else 0
-        known.append(Known(trace, all(map(_is_fine, round.pairs)), all(map(_is_receipt, round.pairs)), self._ordered))
+        known.append(Known(trace, self._said_before(round), self._ordered))
         self._ordered = False
         if len(known) > PERIODS.stop:
             del known[0]
@@ -81,11 +83,17 @@ class Interleaved:
                 found = self._lap(period, laps + 1) or found
         return () if found is None else (found,)
 
+    def _said_before(self, round: Round) -> int:
+        """How much it says, once it is there again; until then nobody asks."""
+        for one in reversed(self._known):
+            if one.trace.fingerprint == round.fingerprint:
+                return one.says if one.says != UNKNOWN else min(map(_says, round.pairs))
+        return UNKNOWN
+
     def _lap(self, period: int, laps: int) -> Finding | None:
         known = self._known[-period:]
-        if all(one.fine for one in known):
-            return None
-        if any(one.ordered for one in known) and all(one.receipt for one in known):
+        least = min(one.says for one in known)
+        if least == FINE or (least == RECEIPT and any(one.ordered for one in known)):
             return None
         lap = [one.trace for one in known]
         return found_in(lap, self.name, f"cycle of {period} among others", laps, self._onsets[period])
@@ -95,20 +103,15 @@ class Known(NamedTuple):
     """A round in which nothing was new."""
 
     trace: Trace
-    fine: bool
-    """Whether it says no more than that all is well, or that something was done."""
-    receipt: bool
-    """Whether it says no more than that something was done: in few words, or with another number each time."""
+    says: int
     ordered: bool
     """Whether something new was ordered before it."""
 
 
-def _is_fine(pair: Pair) -> bool:
-    return is_fine(pair.content) or not pair.telling
-
-
-def _is_receipt(pair: Pair) -> bool:
-    if pair.signature is not None or (pair.telling and is_complaint(pair.content)):
-        return False
-    few = len(pair.content) <= RECEIPT and _DIGIT.search(pair.content) is None
-    return few or pair.masked or _is_fine(pair)
+def _says(pair: Pair) -> int:
+    if is_fine(pair.content) or not pair.telling:
+        return FINE
+    if pair.signature is not None or is_complaint(pair.content):
+        return NEWS
+    few = len(pair.content) <= SHORT and _DIGIT.search(pair.content) is None
+    return RECEIPT if few or pair.masked else NEWS
