@@ -106,9 +106,10 @@ def _may_complain(end: str) -> bool:
 
 
 def _complaint_in(end: str) -> str | None:
-    found = next((line for line in reversed(end.split("\n")) if _COMPLAINT.search(line[:LINE])), None)
+    lines = (line[:LINE] for line in reversed(end.split("\n")))
+    found = next((line for line in lines if _may_complain(line) and _COMPLAINT.search(line)), None)
     if found is None:
         return None
-    busy = _BUSY.search(found[:LINE])
+    busy = _BUSY.search(found)
     # With its names and numbers: another one is another thing to mend.
-    return busy[0] if busy is not None else " ".join(_TIME.sub("#", RESULTS.forms.sub("#", found[:LINE])).split())
+    return busy[0] if busy is not None else " ".join(_TIME.sub("#", RESULTS.forms.sub("#", found)).split())
