@@ -18,10 +18,6 @@ from .landing import Landing, landings
 
 MOST = 500
 """Jobs of one transaction."""
-CROWD = 16
-"""Jobs of a transaction from which many ask side by side."""
-TURN = 0.02
-"""Seconds that a turn of the event loop is waited for at most."""
 CLOSING = 10.0
 """Seconds that the last transaction may take."""
 
@@ -55,8 +51,6 @@ class Desk(Generic[S]):
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = True
         """Nobody is there to do a job: it is not open yet, could not be opened, or was closed."""
-        self._crowded = False
-        """Many asked side by side the last time."""
 
     async def start(self) -> None:
         """Open the file. Raises what ``open`` raises, and :class:`EngineError` if no thread is to be had."""
@@ -127,8 +121,6 @@ class Desk(Generic[S]):
         job = self._jobs.get()
         if job is None:
             return None
-        if self._crowded:
-            self._let_others_ask()
         batch = [job]
         while len(batch) < MOST:
             try:
@@ -139,17 +131,7 @@ class Desk(Generic[S]):
                 self._jobs.put(None)
                 break
             batch.append(job)
-        self._crowded = len(batch) >= CROWD
         return batch
-
-    def _let_others_ask(self) -> None:
-        """Wait until the event loop has gone round: whoever is about to ask in this turn is in the same transaction.
-        Else the first few make one of their own, and while they do the loop is busy with the others: two threads
-        that want the interpreter's lock have it for five milliseconds each, and SQLite lets go of it twice for each
-        statement."""
-        turned = threading.Event()
-        if self._seams.post(turned.set):
-            turned.wait(TURN)
 
     def do(self, seat: S, batch: list[_Job]) -> None:
         """Do the jobs of a batch, in order. In the thread."""
