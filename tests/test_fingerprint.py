@@ -197,4 +197,4 @@ def test_what_looks_like_json_is_bounded_and_harmless() -> None:
         "-" * 9000,
         '{"a": "\\ud800"}',
     ):
-        error_signature("E", text)
+        assert len(error_signature("E", text) or "") < 500

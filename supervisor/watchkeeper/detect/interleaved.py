@@ -64,7 +64,7 @@ class Interleaved:
         known, matched = self._known, self._matched
         self._noise = bool(known) and (self._noise or fresh > 0)
         self._same = self._same + 1 if known and known[-1].trace.fingerprint == round.fingerprint else 0
-        known.append(Known(trace, self._said_before(round), self._ordered))
+        known.append(Known(trace, self._says(round), self._ordered))
         self._ordered = False
         if len(known) > PERIODS.stop:
             del known[0]
@@ -83,8 +83,8 @@ class Interleaved:
                 found = self._lap(period, laps + 1) or found
         return () if found is None else (found,)
 
-    def _said_before(self, round: Round) -> int:
-        """How much it says, once it is there again; until then nobody asks."""
+    def _says(self, round: Round) -> int:
+        """What a round says, asked when it is there again: until then nobody wants to know."""
         for one in reversed(self._known):
             if one.trace.fingerprint == round.fingerprint:
                 return one.says if one.says != UNKNOWN else min(map(_says, round.pairs))

@@ -83,21 +83,8 @@ _IDS = (
 )
 _STATES = (
     # An id that is another one each time, beside a result that is the same, is that of the answer.
-    *(
-        "id",
-        "etag",
-        "eventid",
-        "messageid",
-        "caseid",
-        "ticketid",
-        "resourceversion",
-        "processid",
-        "threadid",
-        "jobid",
-        "runid",
-        "instanceid",
-        "cfray",
-    ),
+    *("id", "etag", "eventid", "messageid", "processid", "threadid", "jobid", "runid", "instanceid", "cfray"),
+    *("caseid", "ticketid", "resourceversion"),
     *("cursor", "pagetoken", "nexttoken", "continuationtoken"),
     *("createdat", "updatedat", "generatedat", "fetchedat", "servedat", "checkedat", "startedat", "finishedat"),
     *("retrievedat", "expiresat", "expiresin", "asof", "generatedon", "servertime", "lastchecked", "lastseen"),
