@@ -30,9 +30,9 @@ LAYERS = tuple(
         "admission agent allowance answers approvals arguments asking budget compacting context continuing"
         " current decisions detect engine escapes examiner failures"
         " fingerprint finishing fitting goal guards history host jsontext"
-        " keyed ladder ledger locks log memory model monitor naming observers occurrences opinions outputs plan planner"
-        " plugins price prices profiles provider recovery redaction reports results retry rush shared states stopwatch"
-        " supply threads thresholds tools trampoline wording",
+        " keyed ladder ledger locks log memory model monitor naming observers occurrences opinions outputs pace"
+        " plan planner plugins price prices profiles provider recovery redaction reports results retry rush"
+        " shared states stopwatch supply threads thresholds tools trampoline wording",
         "actors",
         "attempt hooks leasing obeying origin orphans recalling run supervisor threadsafe windup wiring",
         "cassette cli configuration handover journal models observe service testing",

@@ -25,6 +25,8 @@ class Seams:
     """
 
     virtual = False
+    paced = True
+    """Runs let the event loop go round between their turns when it has much to do (:class:`.Pace`)."""
 
     def __init__(self, *, seed: int | None = None) -> None:
         # Not for secrets: ids and jitter only.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ from .monitor import LoopMonitor
 from .observers import Observer, Observers
 from .occurrences import Unfinished
 from .origin import Origin
+from .pace import SLICE, Pace
 from .price import Price
 from .prices import Prices
 from .profiles import limits_with
@@ -139,6 +141,8 @@ class Supervisor:
         self._drain = drain
         self.engine = engine
         self._rush = Rush()
+        self.pace: Pace
+        """At which its runs begin and go on."""
         self.worker: Worker | None = None
         """Who takes leases of the engine, if there is one."""
         if engine is not None:
@@ -204,6 +208,7 @@ class Supervisor:
         """
         if self._tasks is None:
             raise SupervisorClosed("the supervisor is not open: use it as 'async with Supervisor() as supervisor:'")
+        await self.pace.keep()
         before, given = None, agent.limits
         if continue_from is not None:
             before, agent = self._continued(continue_from, agent, history, another_agent)
@@ -365,6 +370,7 @@ class Supervisor:
             async with anyio.create_task_group() as run.tasks:
                 try:
                     if await self._let_in(run):
+                        await self.pace.keep()
                         await run.seams.enter()
                         await perform(run, run.tasks, self._shares)
                 except anyio.get_cancelled_exc_class():
@@ -442,6 +448,7 @@ class Supervisor:
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Supervisor]:
         self.seams.bind()
+        self.pace = Pace(self.seams.clock, SLICE if self.seams.paced else math.inf)
         self._locks = Locks()
         self._threads = Threads(self.seams)
         self.approver_threads = Threads(self.seams)

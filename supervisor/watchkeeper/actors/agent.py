@@ -155,6 +155,7 @@ class AgentActor:
         elif self._run.memory is not None:
             await self._run.memory.show(self._run.task)
         while True:
+            await self._run.supervisor.pace.keep()
             await self._ask_judge()
             await self._run.gate()
             if self._run.memory is not None and self._run.steers:

@@ -62,6 +62,8 @@ class Player(Seams):
     Raises :class:`CassetteError` for a file that cannot be read or holds no such run.
     """
 
+    paced = False  # how busy the machine was must not be in the order of the facts
+
     def __init__(
         self,
         path: str | os.PathLike[str],

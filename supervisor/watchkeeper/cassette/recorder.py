@@ -57,6 +57,8 @@ class Recorder(Seams):
     used underneath. Raises :class:`CassetteError` for a file that cannot be written.
     """
 
+    paced = False  # how busy the machine was must not be in the order of the facts
+
     def __init__(self, path: str | os.PathLike[str], *, adding: Adding = "once", seams: Seams | None = None) -> None:
         super().__init__()
         self._inner = seams or Seams()
