@@ -72,11 +72,10 @@ def size_of(messages: Iterable[Message]) -> float:
 async def go(turns: int, traced: bool) -> Watch:
     watch = Watch(turns, traced)
     async with Supervisor(plugged=False, monitor=False) as supervisor:
-        limits = Limits(max_turns=turns + 2, max_calls=None, tokens=None, seconds=None)
+        limits = Limits(max_turns=turns + 2, max_calls=turns + 2, tokens=None, seconds=None)
         model = ScriptedModel(watch.reply, keep_requests=False)
         outcome = await (await supervisor.start(Agent(model, [look], limits=limits), "task")).wait()
-    assert outcome.status == "completed", outcome
-    assert outcome.turns == turns
+    assert (outcome.status, outcome.turns) == ("completed", turns), outcome.message
     return watch
 
 
