@@ -16,7 +16,6 @@ class Entry:
         "ended",
         "frame",
         "instead",
-        "key",
         "kind",
         "productive",
         "ran",
@@ -33,11 +32,10 @@ class Entry:
         self.tool = tool
         self.turn = turn
         self.slot = slot
-        self.key = ""
         self.writes = False
-        self.started: int = 0
-        """Number of its last ``CallStarted``; 0 if it never ran."""
+        self.started = False
         self.ended: int = 0
+        """Number of the fact that says so; 0 before that."""
         self.kind: Any = "not_run"
         self.productive = False
         self.wait = 0.0
@@ -55,7 +53,7 @@ class Entry:
             wait=self.wait,
             ran=self.ran,
             productive=self.productive,
-            wrote=self.writes and self.started > 0,
+            wrote=self.writes and self.started,
             frame=self.frame,
             instead=self.instead,
         )
@@ -68,7 +66,6 @@ class Ledger:
         self.entries: dict[str, Entry] = {}
         self.open: dict[str, Entry] = {}
         """Calls that were proposed and have no result yet."""
-        self.running: dict[str, Entry] = {}
         self.ended = 0
         self.by_tool: dict[str, int] = {}
         """Calls that were started, by tool."""
@@ -85,9 +82,7 @@ class Ledger:
         self.entries[event.call_id] = self.open[event.call_id] = entry
 
     def _admitted(self, event: CallAdmitted) -> None:
-        entry = self.open[event.call_id]
-        entry.key = event.key
-        entry.writes = bool(event.writes)
+        self.open[event.call_id].writes = bool(event.writes)
 
     def _replaced(self, event: CallReplaced) -> None:
         self.open[event.call_id].instead = event.instead
@@ -96,13 +91,11 @@ class Ledger:
         entry = self.open[event.call_id]
         if not entry.started:
             self.by_tool[event.tool] = self.by_tool.get(event.tool, 0) + 1
-        entry.started = event.n
-        self.running[event.call_id] = entry
+        entry.started = True
 
     def _ended(self, event: CallEnded) -> None:
         result: Result = event.result
         entry = self.open.pop(result.call_id)  # a second result for one call is a KeyError: a defect of ours
-        self.running.pop(result.call_id, None)
         entry.ended = event.n
         entry.kind = result.kind
         entry.productive = result.productive
