@@ -115,7 +115,7 @@ class Stage:
                 self._tasks.cancel_scope.cancel()
 
         self._patch.setattr(finding, "all_sources", found)
-        self._patch.setattr(listing, "look", lambda: Reach("stage", None, None, (), ()))
+        self._patch.setattr(listing, "look", lambda: Reach("stage", None, None, None, (), ()))
 
     async def queue(self, run: str, task: str = "File the letters", agent: str = "clerk", **labels: str) -> None:
         """A run that nobody executes yet."""

@@ -167,10 +167,34 @@ def test_runs_of_a_service_that_is_not_up_are_counted(
     told = "watchkeeper: 2 runs are suspended; no service is up (watchkeeper serve goes on with them)\n"
     assert main(["ps"]) == 0
     assert capsys.readouterr() == ("", told)
-    with (folder.path / "service.lock").open("w") as held:
+    with folder.lives.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert main(["ps"]) == 0
+        assert main(["ps"]) == 69
     assert "suspended" not in capsys.readouterr().err
+
+
+def test_a_service_without_a_socket_of_its_own_is_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WATCHKEEPER_STATE", str(tmp_path))
+    monkeypatch.delenv("WATCHKEEPER_URL", raising=False)
+    folder = Places.of().service.make()
+    with folder.lives.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        held.write("4711\n")
+        held.flush()
+        for command in (
+            ["ps"],
+            ["ps", "-a", "--json"],
+            ["cancel", "--all"],
+            ["run", "--detach", "--agent", "a", "Do it"],
+        ):
+            assert main(command) == 69
+            shown = capsys.readouterr()
+            assert shown.out == ""
+            assert "a service is up (process 4711) and has not opened" in shown.err
+            assert "WATCHKEEPER_URL and WATCHKEEPER_TOKEN reach it there" in shown.err
+    assert main(["ps"]) == 0
 
 
 def test_nothing_from_a_run_steers_the_terminal(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,8 +119,11 @@ def test_what_a_dead_service_left_is_told_apart_from_a_worker_without_one(state:
 def test_a_service_that_is_there_and_does_not_answer_is_a_failure(state: Path) -> None:
     folder = Places.of().service
     folder.make()
-    with (folder.path / "service.lock").open("w") as held:
+    with folder.lives.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
+        assert level("service") == "warn"  # it is starting, or listens elsewhere
+        with socket.socket(socket.AF_UNIX) as deaf:
+            deaf.bind(str(folder.api_socket))
         assert level("service") == "fail"
 
 

@@ -161,8 +161,14 @@ def _file_system(path: Path) -> str:
 
 
 def _service(folder: Folder, environ: Mapping[str, str]) -> Iterator[Finding]:
-    lives = is_held(folder.path / "service.lock")
-    if environ.get("WATCHKEEPER_URL") or lives:
+    lives = is_held(folder.lives)
+    if lives and not environ.get("WATCHKEEPER_URL") and not folder.api_socket.exists():
+        told = f"it is up (process {folder.owner()}) and has not opened {folder.api_socket}"
+        remedy = (
+            "it is starting, or reached with WATCHKEEPER_URL and WATCHKEEPER_TOKEN where serve --bind has it listen"
+        )
+        yield Finding("service", "warn", told, remedy)
+    elif environ.get("WATCHKEEPER_URL") or lives:
         yield from _asked()
     elif folder.api_socket.exists():
         yield Finding("service", "warn", f"it has died and left {folder.api_socket}", "start it: watchkeeper serve")

@@ -189,13 +189,16 @@ class Reach(NamedTuple):
     """This machine's, if it is up."""
     resting: Folder | None
     """This machine's, if it is not."""
+    unheard: Folder | None
+    """This machine's, if it is up without its own socket."""
     living: tuple[Folder, ...]
     dead: tuple[Folder, ...]
     """The newest of those whose process has died."""
 
     def nobody(self, *, dead_too: bool) -> bool:
         """There is nobody to ask."""
-        return not (self.url or self.service or self.resting or self.living or (dead_too and self.dead))
+        up = self.url or self.service or self.resting or self.unheard
+        return not (up or self.living or (dead_too and self.dead))
 
 
 def look(*, foreground: bool = True) -> Reach:
@@ -206,7 +209,8 @@ def look(*, foreground: bool = True) -> Reach:
     places = Places.of()
     url = os.environ.get(URL, "").strip()
     up = not url and places.service.api_socket.exists()
-    resting = not url and places.service.control.exists() and not is_held(places.service.path / "service.lock")
+    held = not url and is_held(places.service.lives)
+    resting = not url and places.service.control.exists() and not held
     living: list[Folder] = []
     dead: list[Folder] = []
     for folder in places.foregrounds() if foreground else ():
@@ -215,7 +219,8 @@ def look(*, foreground: bool = True) -> Reach:
         elif len(dead) < DEAD:
             dead.append(folder)
     service = places.service
-    return Reach(url, service if up else None, service if resting else None, tuple(living), tuple(dead))
+    unheard = service if held and not up else None
+    return Reach(url, service if up else None, service if resting else None, unheard, tuple(living), tuple(dead))
 
 
 @contextlib.asynccontextmanager
@@ -228,11 +233,22 @@ async def all_sources(*, foreground: bool = True) -> AsyncIterator[Sources]:
             await found.open(there.url, partial(_service, stack, there.url, there.url, os.environ.get(TOKEN, "")))
         elif there.service:
             await found.open(SERVICE, partial(_service, stack, SERVICE, f"unix:{there.service.api_socket}", ""))
+        elif there.unheard:
+            found.lost[SERVICE] = _unheard(there.unheard)
         for folder in there.living:
             await found.open(f"{FOREGROUND} {folder.name}", partial(_foreground, stack, folder, True))
         for folder in there.dead:
             found.later(folder.name, partial(_foreground, stack, folder, False))
         yield found
+
+
+def _unheard(folder: Folder) -> EngineError:
+    from ..service.client import Unreachable
+
+    return Unreachable(
+        f"a service is up (process {folder.owner()}) and has not opened {folder.api_socket}: it is still starting, or "
+        f"serve --bind has it listen elsewhere only; {URL} and {TOKEN} reach it there"
+    )
 
 
 async def _service(stack: contextlib.AsyncExitStack, where: str, address: str, token: str) -> Source:

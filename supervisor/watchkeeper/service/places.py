@@ -46,6 +46,18 @@ class Folder:
     def api_socket(self) -> Path:
         return self.path / "api.sock"
 
+    @property
+    def lives(self) -> Path:
+        """The service holds it for life, and its process id stands in it."""
+        return self.path / "service.lock"
+
+    def owner(self) -> str:
+        """The process id in it; ``unknown`` if there is none."""
+        try:
+            return self.lives.read_text(encoding="ascii", errors="replace")[:20].strip() or "unknown"
+        except OSError:
+            return "unknown"
+
     def file(self, worker: str = MAIN) -> Path:
         return self.workers / f"{worker}.db"
 

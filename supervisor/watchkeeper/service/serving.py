@@ -287,7 +287,7 @@ def _owned(folder: Folder) -> Iterator[None]:
     """Hold the folder as its one service. Raises :class:`ConfigurationError`."""
     try:
         folder.make()
-        lock = os.open(folder.path / "service.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(folder.lives, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ConfigurationError(
             f"{error.filename or folder.path}: {error.strerror or error}; the state folder must be writable "
@@ -297,9 +297,8 @@ def _owned(folder: Folder) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            other = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
             raise ConfigurationError(
-                f"{folder.path} is served already, by process {other or 'unknown'}; end that one, or name another "
+                f"{folder.path} is served already, by process {folder.owner()}; end that one, or name another "
                 "state folder (WATCHKEEPER_STATE)"
             ) from None
         os.ftruncate(lock, 0)
