@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 from cli_stage import Stage
 
 from watchkeeper.cli import main
-from watchkeeper.cli.listed import FOREGROUND, Source
-from watchkeeper.engine import Cancel
+from watchkeeper.cli.listed import FOREGROUND, SERVICE, Source
+from watchkeeper.engine import Cancel, Engine, Page, Query, RunStatus
 from watchkeeper.messages import (
     CallEnded,
     CallStarted,
     CancelConfirmed,
     CancelRequested,
     Event,
+    Gap,
+    Mode,
     ModelPartialDropped,
     ModelReplied,
     ModelRequested,
     Result,
 )
+from watchkeeper.service.client import HttpEngine, Refused
 from watchkeeper.service.proof import Proof
 from watchkeeper.testing import BACKENDS
 from watchkeeper.testing.conformance.ground import Facts
@@ -189,6 +192,87 @@ def test_the_proof_of_a_tree_has_the_calls_of_its_sub_agents(stage: Stage, capsy
     shown = capsys.readouterr().out
     assert "2 calls in flight" in shown
     assert "read c2.1: cancelled after 1.00 s  (sub-agent r1child)" in shown
+
+
+class Far(HttpEngine):
+    """The engine of the stage, as that of a service is: it takes many cancels in one request, and counts requests."""
+
+    def __init__(self, engine: Engine, refuses: str = "") -> None:
+        super().__init__("unix:/nowhere")
+        self._engine = engine
+        self._refuses = refuses
+        self.asked: list[str] = []
+
+    async def __aenter__(self) -> Far:
+        return self
+
+    async def get(self, run: str) -> RunStatus:
+        self.asked.append(f"get {run}")
+        return await self._engine.get(run)
+
+    async def list(self, query: Query) -> Page:
+        return await self._engine.list(query)
+
+    def watch(self, run: str, after: int = 0) -> AsyncIterator[Event | Gap]:
+        return self._engine.watch(run, after)
+
+    async def cancel(self, run: str, reason: str = "", mode: Mode = "now", *, by: str = "", id: str = "") -> None:
+        self.asked.append(f"cancel {run}")
+        await self._engine.cancel(run, reason, mode, by=by, id=id)
+
+    async def cancel_many(
+        self, runs: Sequence[str], reason: str = "", mode: Mode = "now", *, by: str = "", wait: float = 0.0
+    ) -> frozenset[str]:
+        self.asked.append(f"cancel {' '.join(sorted(runs))}, wait {wait:g}")
+        if self._refuses:
+            raise Refused(self._refuses, 403, "scope")
+        for run in runs:
+            await self._engine.cancel(run, reason, mode, by=by)
+        return frozenset()
+
+
+def far(stage: Stage, refuses: str = "") -> list[Far]:
+    """Three runs at a service, and one of a terminal."""
+    engines: list[Far] = []
+
+    async def prepare(stage: Stage) -> None:
+        for run in ("r1", "r2", "r3"):
+            await stage.run(run)
+        engines.append(Far(stage.engine, refuses))
+        stage.sources[0] = Source(SERVICE, engines[0])
+
+    stage.set(prepare)
+    return engines
+
+
+def test_many_runs_of_a_service_are_cancelled_by_one_request(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    engines = far(stage)
+    assert main(["cancel", "--all", "--yes", "--reason", "enough"]) == 0
+    assert engines[0].asked == ["cancel r1 r2 r3, wait 0"]
+    assert cancelled(stage) == [(run, "now", "enough") for run in ("r1", "r2", "r3")]
+    assert capsys.readouterr().out.count("asked to end (now)") == 3
+
+
+def test_their_proofs_are_those_of_runs_cancelled_one_by_one(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    engines = far(stage)
+    assert main(["cancel", "--all", "--yes", "--wait", "--timeout", "9"]) == 0
+    assert engines[0].asked[0] == "cancel r1 r2 r3, wait 9"
+    shown = capsys.readouterr().out
+    assert shown.count("its last task joined after 2.00 s") == 3
+    assert shown.count("file c2.1: cancelled after 1.00 s") == 3
+
+
+def test_one_run_of_a_service_is_cancelled_by_itself(stage: Stage) -> None:
+    engines = far(stage)
+    assert main(["cancel", "r2"]) == 0
+    assert "cancel r2" in engines[0].asked
+
+
+def test_a_request_for_many_that_is_refused_is_told_of_each(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    far(stage, refuses="that needs the scope run")
+    assert main(["cancel", "--all", "--yes"]) == 1
+    assert cancelled(stage) == []
+    assert capsys.readouterr().err.count("that needs the scope run") == 3
 
 
 # -- the fold ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from service.inprocess import InProcess
-from watchkeeper.engine import Engine, EngineError, RunStatus, Unavailable, Unusable
+from watchkeeper.engine import Engine, EngineError, RunSpec, RunStatus, Unavailable, Unusable
 from watchkeeper.journal import MemoryEngine, SqliteEngine
 from watchkeeper.service.access import Door
 from watchkeeper.service.app import Service
@@ -97,3 +97,18 @@ async def test_what_the_engine_behind_it_cannot_do_is_of_the_same_kind(kind: typ
     found = failed.value
     assert type(found) is (Refused if kind is EngineError else kind)
     assert not isinstance(found, Refused) or (found.status, found.problem) == (409, "conflict")
+
+
+async def test_many_runs_are_cancelled_by_one_request() -> None:
+    async with MemoryEngine() as engine, over_http(engine) as client:
+        assert isinstance(client, HttpEngine)
+        for run in ("one", "two", "three"):
+            await client.submit(RunSpec(agent="a", task="t"), run=run)
+        ended = await client.cancel_many(["one", "two", "never"], "enough", by="ann")
+        assert ended == {"one", "two"}  # nobody has begun them
+        found = {run: await client.get(run) for run in ("one", "two", "three")}
+        assert [status.state for status in found.values()] == ["ended", "ended", "queued"]
+        outcome = found["one"].outcome
+        assert outcome is not None
+        assert (outcome.status, outcome.reason) == ("cancelled", "enough")
+        assert await client.cancel_many(["one"], wait=1.0) == frozenset()  # it had ended before

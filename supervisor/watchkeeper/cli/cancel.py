@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import anyio
 from cyclopts import Parameter
 
 from ..engine import EngineError
 from ..messages import Gap, Mode
+from ..service.client import HttpEngine
 from ..service.proof import Proof
 from .columns import print_rows
 from .exits import COMPLETED, FAILED, TIMED_OUT, CommandError, complain
@@ -106,6 +107,14 @@ def cancel(
     return through(body)
 
 
+class Together(NamedTuple):
+    """What came of cancelling a run together with others: seconds until its end was seen, if it was; or what went
+    wrong."""
+
+    seconds: float | None = None
+    error: EngineError | None = None
+
+
 class Order:
     """A cancel of some runs."""
 
@@ -122,29 +131,57 @@ class Order:
 
         async def one(listed: Listed) -> None:
             async with limit:
-                proofs[listed.run] = await self._cancel(listed)
+                proofs[listed.run] = await self._cancel(listed, together, look=self._wait or json)
             bar.advance()
 
         with Counted(len(runs), "cancelled") as bar:
+            together = await self._cancel_together(runs)
             async with anyio.create_task_group() as tasks:
                 for listed in runs:
                     tasks.start_soon(one, listed)
         return self._say(runs, proofs, json)
 
-    async def _cancel(self, one: Listed) -> Cancelled | EngineError:
+    async def _cancel_together(self, runs: Sequence[Listed]) -> dict[str, Together]:
+        """Tell many runs of a service by one request: the last of a thousand is not to wait for a thousand of them."""
+        sources: dict[str, list[Listed]] = {}
+        for listed in runs:
+            if isinstance(listed.source.engine, HttpEngine) and listed.root == listed.run:
+                sources.setdefault(listed.source.where, []).append(listed)
+        found: dict[str, Together] = {}
+        for there in sources.values():
+            engine, names = there[0].source.engine, [listed.run for listed in there]
+            if len(names) == 1 or not isinstance(engine, HttpEngine):
+                continue
+            sent = time.monotonic()
+            wait = self._timeout if self._wait else 0.0
+            try:
+                ended = await engine.cancel_many(names, self._reason, self._mode, by=whoever(), wait=wait)
+            except EngineError as error:
+                found |= dict.fromkeys(names, Together(error=error))
+            else:
+                seconds = time.monotonic() - sent
+                found |= {name: Together(seconds if name in ended else None) for name in names}
+        return found
+
+    async def _cancel(self, one: Listed, together: Mapping[str, Together], *, look: bool) -> Cancelled | EngineError:
         """The proof, or what went wrong."""
+        told = together.get(one.run)
+        if told is not None and told.error is not None:
+            return told.error
         sent = time.monotonic()
         waited = None
         folds: list[Proof] = []
         try:
-            await one.source.engine.cancel(one.run, self._reason, self._mode, by=whoever())
+            if told is None:
+                await one.source.engine.cancel(one.run, self._reason, self._mode, by=whoever())
             if self._wait:
                 with anyio.move_on_after(self._timeout):
                     await _fold(one, folds)
-                    waited = time.monotonic() - sent
+                    waited = told.seconds if told is not None and told.seconds else time.monotonic() - sent
                     for child in list(await Tree.of(one))[1:]:
                         await _fold(child, folds)
-            one = await one.again()
+            if look:
+                one = await one.again()
         except EngineError as error:
             return error
         return Cancelled(
