@@ -31,7 +31,7 @@ LAYERS = tuple(
         " current decisions detect engine escapes examiner failures"
         " fingerprint finishing fitting goal guards history host jsontext"
         " keyed ladder ledger locks log memory model monitor naming observers occurrences opinions outputs pace"
-        " plan planner plugins price prices profiles provider recovery redaction reports results retry rush"
+        " plan planner plugins price prices private profiles provider recovery redaction reports results retry rush"
         " shared states stopwatch supply threads thresholds tools trampoline wording",
         "actors",
         "attempt hooks leasing obeying origin orphans recalling run supervisor threadsafe windup wiring",

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -158,6 +159,37 @@ async def test_a_file_that_is_deleted_under_us_takes_nothing_more(tmp_path: Path
             await engine.list(Query())
         with pytest.raises(Unusable, match=r"control\.db was deleted or replaced"):
             await engine.limits.define("team", {"calls": 1})
+
+
+LOOKS = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+print(connection.execute("SELECT count(*) FROM submission").fetchone()[0])
+connection.close()
+"""
+
+
+async def test_another_process_never_takes_itself_for_the_last_one(tmp_path: Path) -> None:
+    async def looks() -> str:
+        command = [sys.executable, "-c", LOOKS, str(tmp_path / "control.db")]
+        return (await anyio.run_process(command)).stdout.decode().strip()
+
+    async with SqliteEngine(tmp_path) as engine:
+        log = os.stat(tmp_path / "control.db-wal").st_ino
+        second = connect_control(tmp_path)  # in this process too
+        assert await looks() == "0"
+        assert os.stat(tmp_path / "control.db-wal").st_ino == log
+        await engine.submit(SPEC, run="one")
+        assert await looks() == "1"
+        second.close()
+
+
+async def test_a_log_that_is_deleted_under_us_takes_nothing_more(tmp_path: Path) -> None:
+    async with SqliteEngine(tmp_path, worker="main") as engine:
+        lease, facts = await begun(engine)
+        file_of(tmp_path).with_name("main.db-wal").unlink()
+        with pytest.raises(Unusable, match=r"main\.db was deleted or replaced"):
+            await lease.append(facts.turn(1))
 
 
 async def test_without_its_lock_a_lease_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,26 @@ def test_a_new_file_is_for_its_owner_alone(tmp_path: Path) -> None:
     assert set(modes.values()) == {0o600}, modes
 
 
+LOOKS = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+print(connection.execute("SELECT count(*) FROM notes").fetchone()[0])
+connection.close()
+"""
+
+
+def test_a_second_store_in_a_process_takes_no_locks_from_the_first(tmp_path: Path) -> None:
+    def looks() -> str:
+        command = [sys.executable, "-c", LOOKS, str(tmp_path / "notes.db")]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+    first, second = SQLiteStore(tmp_path / "notes.db"), SQLiteStore(tmp_path / "notes.db")
+    assert second.search("anything", 1) == []
+    assert looks() == "0"  # another process, which closes the file and is not the last one
+    first.add("the door is blue", "house")
+    assert looks() == "1"
+
+
 def test_threads_and_connections_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     with SQLiteStore(path) as one, SQLiteStore(path) as other:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ..engine import EngineError, Unavailable, Unusable
+from ..private import make_private
 
 BUSY = 10.0
 """Seconds to wait for another process that writes to the same file; each of ours writes for some milliseconds."""
@@ -70,14 +71,16 @@ def cannot(path: Path, error: Exception) -> EngineError:
 
 
 class There:
-    """A file as it was when it was opened; ``check`` raises if another one, or none, is in its place."""
+    """A file as it was when it was opened, with the log that SQLite keeps beside it: ``check`` raises if another one,
+    or none, is in the place of either. What is written to a log that is deleted is lost with this process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._opened = _identity(path)
+        self._log = path.with_name(f"{path.name}-wal")
+        self._opened = _identity(path), _identity(self._log)
 
     def check(self) -> None:
-        if _identity(self._path) != self._opened:
+        if (_identity(self._path), _identity(self._log)) != self._opened:
             raise Unusable(
                 f"{self._path} was deleted or replaced while this process had it open, and with it what was in it; "
                 "end this process and start it anew"
@@ -101,7 +104,7 @@ def connect(path: Path, kind: Kind) -> sqlite3.Connection:
     connection = None
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        make_private(path)
         connection = _open(path)
         _be_ours(connection, path, kind)
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from ..errors import ConfigurationError
+from ..private import make_private
 from .store import Note
 
 MOST = 10_000
@@ -38,7 +39,7 @@ class SQLiteStore:
         self._path = Path(path) if path is not None else None
         try:
             if self._path is not None:
-                self._path.touch(mode=0o600)  # what is noted is for its owner alone
+                make_private(self._path)  # what is noted is for its owner alone
             self._connection = sqlite3.connect(
                 self._path or ":memory:", timeout=PATIENCE, check_same_thread=False, isolation_level=None
             )
