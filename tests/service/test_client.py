@@ -112,3 +112,20 @@ async def test_many_runs_are_cancelled_by_one_request() -> None:
         assert outcome is not None
         assert (outcome.status, outcome.reason) == ("cancelled", "enough")
         assert await client.cancel_many(["one"], wait=1.0) == frozenset()  # it had ended before
+
+
+async def test_of_many_cancels_that_the_engine_cannot_make_durable_it_says_why() -> None:
+    engine, tried = MemoryEngine(), list[str]()
+
+    async def failing(run: str, *what: object, **how: object) -> None:
+        tried.append(run)
+        raise Unavailable("the disk is full")
+
+    async with engine, over_http(engine) as client:
+        assert isinstance(client, HttpEngine)
+        for run in ("one", "two"):
+            await client.submit(RunSpec(agent="a", task="t"), run=run)
+        engine.cancel = failing  # type: ignore[method-assign]
+        with pytest.raises(Unavailable, match="the disk is full"):
+            await client.cancel_many(["one", "two"])
+    assert sorted(tried) == ["one", "two"]

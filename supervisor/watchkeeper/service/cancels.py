@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Annotated, Any
 
 import anyio
@@ -11,7 +11,7 @@ from litestar import Request, Response, post
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 
-from ..engine import PAGE, Query, RunStatus, UnknownRun
+from ..engine import PAGE, EngineError, Query, RunStatus, UnknownRun
 from ..journal.checks import LONGEST_NAME
 from ..log import Gap
 from ..messages import Mode, Status
@@ -210,18 +210,29 @@ async def _roots(desk: Desk, query: Query) -> list[RunStatus]:
 
 
 async def _cancel(desk: Desk, runs: Iterable[str], reason: str, mode: Mode, by: str) -> None:
+    await _of_each(runs, lambda run: desk.engine.cancel(run, reason, mode, by=by))
+
+
+async def _of_each(runs: Iterable[str], ask: Callable[[str], Awaitable[None]]) -> None:
+    """Ask the engine of each run, many side by side, also when it cannot do it of one; then what was wrong is raised.
+    Of a run that was deleted since it was listed there is nothing to ask."""
     places = anyio.Semaphore(SIDE_BY_SIDE)
+    wrong: list[EngineError] = []
 
     async def one(run: str) -> None:
         async with places:
             try:
-                await desk.engine.cancel(run, reason, mode, by=by)
+                await ask(run)
             except UnknownRun:
-                return  # deleted since it was listed: there is nothing left to stop
+                return
+            except EngineError as error:
+                wrong.append(error)
 
     async with anyio.create_task_group() as group:
         for run in runs:
             group.start_soon(one, run)
+    if wrong:
+        raise wrong[0]
 
 
 async def _all_ended(desk: Desk, found: dict[str, RunStatus]) -> None:
@@ -262,18 +273,11 @@ async def _look_at(desk: Desk, found: dict[str, RunStatus], runs: Iterable[str])
         seen = {status.run: status for status in page.runs if status.run in left}
         found.update(seen)
         left -= seen.keys()
-    places = anyio.Semaphore(SIDE_BY_SIDE)
 
-    async def one(run: str) -> None:
-        async with places:
-            try:
-                found[run] = await desk.engine.get(run)
-            except UnknownRun:
-                return  # it stays as it was last seen
+    async def look(run: str) -> None:
+        found[run] = await desk.engine.get(run)  # one that was deleted stays as it was last seen
 
-    async with anyio.create_task_group() as group:
-        for run in left:
-            group.start_soon(one, run)
+    await _of_each(left, look)
 
 
 ROUTES = (cancel, cancel_many, stop_all)
