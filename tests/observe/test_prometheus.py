@@ -23,7 +23,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from watchkeeper import Event, __version__
 from watchkeeper.messages import CallEnded, ModelRequested, Paused, Resumed, RunEnded, RunStarted, Settled
 from watchkeeper.observe.metrics import NAMES, Metrics
-from watchkeeper.service.metrics import FOLDER, begin, exposition, process_ended
+from watchkeeper.service import metrics as service_metrics
+from watchkeeper.service.metrics import FOLDER, begin, end, exposition, place, process_ended
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -217,3 +218,26 @@ def test_the_processes_of_a_service_are_counted_together(tmp_path: Path) -> None
             worker.communicate()
     begin(folder)
     assert not list(folder.iterdir())
+
+
+def test_a_service_counts_in_memory_where_that_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, memory = tmp_path / "state", tmp_path / "memory"
+    state.mkdir()
+    monkeypatch.setattr(service_metrics, "MEMORY", memory)
+    assert place(state) == state / "metrics"  # there is no such folder
+    memory.mkdir()
+    folder = place(state)
+    assert folder.parent == memory
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert place(state) == folder
+    folder.chmod(0o777)  # somebody else may have made it
+    assert place(state) == state / "metrics"
+    folder.chmod(0o700)
+    (folder / "counter_1.db").touch()
+    end(folder)
+    assert not folder.exists()
+    monkeypatch.setattr(service_metrics, "ROOM", 1 << 60)
+    assert place(state) == state / "metrics"
+    (state / "metrics").mkdir()
+    end(state / "metrics")
+    assert (state / "metrics").exists()

@@ -72,7 +72,6 @@ class ControlProcess:
         self._given = given
         self._configuration = configuration
         self._folder = folder
-        self._metrics = folder.path / "metrics"
         self._notifier = Notifier(os.environ)
         self._engine: Engine | None = None
         self._foreman: Foreman | None = None
@@ -92,15 +91,17 @@ class ControlProcess:
                 self._engine = engine
                 await self._share_out(self._configuration)
                 names = await self._names(engine, settings.workers)
-                metrics.begin(self._metrics)
+                counts = metrics.place(self._folder.path)
+                stack.callback(metrics.end, counts)
+                metrics.begin(counts)
                 self._foreman = Foreman(
                     self._argv,
                     names,
                     grace=settings.grace,
                     restarts=self._restarts,
                     adopts=adopts,
-                    environ={metrics.FOLDER: str(self._metrics)},
-                    gone=lambda pid: metrics.process_ended(self._metrics, pid),
+                    environ={metrics.FOLDER: str(counts)},
+                    gone=lambda pid: metrics.process_ended(counts, pid),
                 )
                 page = Path(__file__).with_name("page")
                 async with Service(
@@ -108,7 +109,7 @@ class ControlProcess:
                     control=self,
                     tokens=stack.enter_context(contextlib.closing(TokenFile(self._folder.path))),
                     page=page if (page / "index.html").is_file() else None,
-                    exposition=lambda engine: metrics.exposition(self._metrics),
+                    exposition=lambda engine: metrics.exposition(counts),
                 ) as service:
                     return await self._serve(self._foreman, service, listening)
 
