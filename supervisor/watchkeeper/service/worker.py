@@ -6,6 +6,7 @@ to drain, it takes no more, lets turns finish and suspends what is left; another
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import msgspec
 
 from ..configuration import Configuration, Retention
 from ..configuration.agents import agents_of, detectors_of, prices_of
-from ..engine import EngineError
+from ..engine import EngineError, Unavailable
 from ..errors import ConfigurationError
 from ..journal import SqliteEngine
 from ..observe.configured import observers_of
@@ -29,6 +30,8 @@ from .assignment import Assignment
 from .harness import Duty, leave, work
 from .wire import Bye, Hello, Reloaded
 
+AGAIN = 1.0
+"""Seconds after which files that cannot be used now are tried again."""
 TIDY = 600.0
 """Seconds between two looks for ended runs that are not kept any longer."""
 
@@ -43,7 +46,10 @@ class WorkerProcess:
         """Execute runs until the duty is over. Raises :class:`.WatchkeeperError` if it cannot begin."""
         configuration = self._assignment.given.load()
         with observers_of(configuration, os.environ) as observers:
-            async with SqliteEngine(Path(self._assignment.folder), worker=self._assignment.name) as engine:
+            async with contextlib.AsyncExitStack() as stack:
+                engine = await self._opened(duty, stack)
+                if engine is None:
+                    return
                 supervisor = self._supervisor(configuration, engine, observers)
                 async with supervisor:
                     duty.heartbeat.bind(
@@ -60,6 +66,22 @@ class WorkerProcess:
                         await supervisor.drain(duty.seconds)
                         tasks.cancel_scope.cancel()
                 duty.heartbeat.say(Bye())
+
+    async def _opened(self, duty: Duty, stack: contextlib.AsyncExitStack) -> SqliteEngine | None:
+        """The engine, as soon as its files can be used: a full disk is no reason to die again and again. None: the
+        duty is over before that."""
+        told = ""
+        while not duty.over.is_set():
+            engine = SqliteEngine(Path(self._assignment.folder), worker=self._assignment.name)
+            try:
+                return await stack.enter_async_context(engine)
+            except Unavailable as error:
+                if str(error) != told:
+                    told = str(error)
+                    report("worker_waits", worker=self._assignment.name, why=told)
+            with anyio.move_on_after(AGAIN):
+                await duty.over.wait()
+        return None
 
     def _supervisor(
         self, configuration: Configuration, engine: SqliteEngine, observers: Sequence[Observer]
