@@ -203,6 +203,8 @@ class Supervisor:
         ``task`` is then what the user says to it, and may be left out. The token must be this agent's, with the
         instructions and tools that it had, unless ``another_agent`` says that it may be another's.
 
+        Where many runs are at work it waits until it is its turn (:class:`.Pace`); cancelled then, nothing has begun.
+
         Raises :class:`ConfigurationError` for a token that cannot be taken, :class:`SupervisorClosed`, or
         :class:`SpawnRefused` for a sub-agent too deep or too many.
         """
