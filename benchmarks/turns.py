@@ -6,7 +6,8 @@ runtime's own work: the view, the request, the decision, the call, its checks, i
 asks the same scripted model and calls the same function, turn by turn, and does nothing else.
 
 Arguments and results differ from turn to turn, as those of a run that gets somewhere do. The history grows with the
-turns for all alike; ``ms_per_turn`` is what a runtime takes beyond the control.
+turns for all alike; ``ms_per_turn`` is what a runtime takes beyond the control. Of ours it is said which part takes how
+much of it (``shares.py``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from functools import partial
 
 from peers import TURN_PEERS
 from reporting import Row, backends, parser, report, run, suffix
+from shares import Shares
 from watchkeeper import Agent, Limits, Supervisor, tool
 from watchkeeper.messages import Message
 from watchkeeper.model import CallDelta, Request
@@ -88,6 +90,10 @@ async def measure(backend: str, turns: int, rounds: int, with_peers: bool) -> tu
                 took = await once()
                 if number:  # the first round warms up
                     times[name].append(took)
+        shares = Shares()
+        with shares.looking():
+            for _ in range(rounds):
+                await ours(supervisor, turns)
     bare = times["control"]
     own = {
         name: [(one - base) / turns * 1000 for one, base in zip(taken, bare, strict=True)]
@@ -111,7 +117,16 @@ async def measure(backend: str, turns: int, rounds: int, with_peers: bool) -> tu
         for name, taken in times.items()
     ]
     figures = {f"ms_per_turn{suffix(backend)}": statistics.median(own["watchkeeper"])}
-    peers = [row["times_watchkeeper"] for row in rows if row["name"] not in ("control", "watchkeeper")]
+    rows += [
+        {
+            "backend": backend,
+            "turns": turns,
+            "name": f"  {part}",
+            "ms_per_turn": share * statistics.median(own["watchkeeper"]),
+        }
+        for part, share in shares.parts().items()
+    ]
+    peers = [row["times_watchkeeper"] for row in rows if row["name"] in TURN_PEERS]
     if peers:
         figures["ratio_best_peer"] = min(peers)
     return rows, figures
