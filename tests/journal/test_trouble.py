@@ -6,8 +6,10 @@ import errno
 import os
 import shutil
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -168,6 +170,30 @@ async def test_without_its_lock_a_lease_is_lost(tmp_path: Path, monkeypatch: pyt
         assert lease.lost
         with pytest.raises(Unusable, match=r"the lock of .*main\.db was deleted"):
             await lease.append(facts.turn(1))
+
+
+ANOTHER = """
+import anyio, sys
+from watchkeeper.engine import Query
+from watchkeeper.journal import SqliteEngine
+
+async def main():
+    async with SqliteEngine(sys.argv[1]) as engine:
+        print(*(one.run for one in (await engine.list(Query())).runs))
+
+anyio.run(main)
+"""
+
+
+async def test_a_process_that_leaves_takes_no_file_away_from_those_that_stay(tmp_path: Path) -> None:
+    """Also where one process has the file open twice: SQLite deletes its log when nobody seems to be left."""
+    another = [sys.executable, "-c", ANOTHER, str(tmp_path)]
+    async with SqliteEngine(tmp_path) as engine:
+        with closing(connect_control(tmp_path)):  # as for tokens
+            for run in "ab":
+                await engine.submit(SPEC, run=run)
+                seen = (await anyio.run_process(another)).stdout.split()
+                assert run.encode() in seen
 
 
 async def test_a_worker_is_one_process_at_a_time(tmp_path: Path) -> None:

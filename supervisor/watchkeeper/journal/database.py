@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sqlite3
@@ -101,7 +102,7 @@ def connect(path: Path, kind: Kind) -> sqlite3.Connection:
     connection = None
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        _make(path)
         connection = _open(path)
         _be_ours(connection, path, kind)
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
@@ -131,6 +132,15 @@ def connect_reader(path: Path, kind: Kind) -> sqlite3.Connection:
             connection.close()
         raise cannot(path, error) from error
     return connection
+
+
+def _make(path: Path) -> None:
+    """For its owner's eyes only. One that is there is not touched: to close a file takes all locks from it that this
+    process holds by other connections, and SQLite elsewhere would think that it has the file to itself."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _open(path: Path) -> sqlite3.Connection:
