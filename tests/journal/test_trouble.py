@@ -196,6 +196,26 @@ async def test_a_process_that_leaves_takes_no_file_away_from_those_that_stay(tmp
                 assert run.encode() in seen
 
 
+async def test_a_file_that_cannot_be_read_makes_no_worker_deaf(tmp_path: Path) -> None:
+    async with SqliteEngine(tmp_path, worker="main") as engine, SqliteEngine(tmp_path) as other:
+        (tmp_path / "workers" / "odd.db").write_bytes(b"odd" * 2000)
+        leases, found = aiter(engine.leases(lambda: 1)), []
+
+        async def take() -> None:
+            found.append((await anext(leases)).run)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take)
+            await anyio.wait_all_tasks_blocked()
+            with anyio.fail_after(10):
+                await other.control.ask(lambda control: control.submit("one", SPEC, 0.0))
+                while not found:
+                    await anyio.sleep(0.01)
+        assert found == ["one"]
+        with pytest.raises(Unusable, match=r"odd\.db cannot be used: file is not a database"):
+            await other.list(Query())
+
+
 async def test_a_worker_is_one_process_at_a_time(tmp_path: Path) -> None:
     async with SqliteEngine(tmp_path, worker="main") as engine:
         assert engine.alive("main")

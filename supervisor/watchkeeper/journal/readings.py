@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections import OrderedDict
@@ -16,7 +17,7 @@ from ..log import Gap
 from ..messages import Event
 from .checks import limit_of
 from .control import command_of
-from .database import There, connect_reader
+from .database import TROUBLES, There, connect_reader
 from .lines import unpacked
 from .schema import CONTROL, CONTROL_FILE, WORKER, WORKERS
 from .status import Standing
@@ -273,20 +274,24 @@ class Readings:
         control = self._is_new("", self._control)
         for name in self.names():
             is_open = name in self._workers
-            file = self._open(name)
-            if file is None:
-                continue
-            control = control or not is_open
-            if self._is_new(name, file.connection):
-                rows = file.connection.execute(
-                    "SELECT run.id, standing.change FROM standing JOIN run ON run.key = standing.run"
-                    " WHERE standing.change > ? ORDER BY standing.change",
-                    (self._changes[name],),
-                ).fetchall()
-                if rows:
-                    self._changes[name] = rows[-1][1]
-                runs += [run for run, _ in rows]
+            with contextlib.suppress(EngineError, *TROUBLES):  # whoever asks for what is in it is told
+                runs += self._new_runs(name)
+            control = control or (name in self._workers) > is_open
         return Changed(tuple(dict.fromkeys(runs)), self._new_commands() if control else (), control)
+
+    def _new_runs(self, name: str) -> list[str]:
+        """Those of a worker's file whose facts or lease are otherwise."""
+        file = self._open(name)
+        if file is None or not self._is_new(name, file.connection):
+            return []
+        rows = file.connection.execute(
+            "SELECT run.id, standing.change FROM standing JOIN run ON run.key = standing.run"
+            " WHERE standing.change > ? ORDER BY standing.change",
+            (self._changes[name],),
+        ).fetchall()
+        if rows:
+            self._changes[name] = rows[-1][1]
+        return [run for run, _ in rows]
 
     def _new_commands(self) -> tuple[str, ...]:
         rows = self._control.execute(
