@@ -118,10 +118,12 @@ class Readings:
     # -- status ------------------------------------------------------------------------------------------------------
 
     def status(self, run: str) -> RunStatus:
-        for row in self._control.execute(
-            "SELECT id, spec, submitted, standing, worker FROM submission WHERE id = ?", (run,)
+        for *row, placed, over in self._control.execute(
+            "SELECT id, spec, submitted, standing, worker, placed, over FROM submission WHERE id = ?", (run,)
         ):
             found = self._in_file(row[4], run) if row[4] is not None else None
+            if found is None and placed:
+                return msgspec.structs.replace(_waiting(row), refused=_gone(run, row[4], over))
             return found or _waiting(row)
         for name in self.names():
             found = self._in_file(name, run)
@@ -196,12 +198,16 @@ class Readings:
         found = self._facts_in(place, run, after) if place is not None else None
         if found is not None:
             return found
-        row = self._control.execute("SELECT worker, facts FROM submission WHERE id = ?", (run,)).fetchone()
+        row = self._control.execute(
+            "SELECT worker, facts, placed, over FROM submission WHERE id = ?", (run,)
+        ).fetchone()
         if row is not None:
-            worker, lines = row
+            worker, lines, placed, over = row
             if lines is not None:
                 return Facts(tuple(unpacked(lines, bytes)[after:]), True)
             found = self._facts_in(worker, run, after) if worker is not None else None
+            if found is None and placed:
+                _gone(run, worker, over)
             return found or Facts((), False, early=True)
         for name in self.names():
             found = self._facts_in(name, run, after)
@@ -347,6 +353,13 @@ def _filters(query: Query, last: RunStatus | None, of: str) -> tuple[list[str], 
         where.append("EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = ? AND label.value = ?)")
         values += [key, value]
     return where, values
+
+
+def _gone(run: str, worker: str, over: bool) -> str:
+    """What is said of a run that was in a worker's file and is not. Raises :class:`.UnknownRun` if it has ended."""
+    if over:
+        raise UnknownRun(f"there is no run {run[:100]!r} any more: it has ended, and its file, {worker}.db, is gone")
+    return f"{worker}.db, which had its facts, is gone: it fails when a worker starts anew"
 
 
 def _waiting(row: Sequence[object]) -> RunStatus:
