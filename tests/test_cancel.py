@@ -18,6 +18,7 @@ from watchkeeper.messages import (
     CancelConfirmed,
     CancelRequested,
     LimitsRaised,
+    Mode,
     ModelRequested,
     RunEnded,
     RunEnding,
@@ -249,6 +250,23 @@ async def test_kill_does_not_wait_for_the_grace_period() -> None:
     assert [record.kind for record in outcome.calls] == ["abandoned", "cancelled"]
 
 
+async def test_one_that_comes_when_the_run_ends_by_itself_says_so_and_a_kill_hurries_it() -> None:
+    async with supervised() as supervisor, let_go():
+        agent = Agent(scripted(call(("swallow", {}))), [swallow], limits=Limits(seconds=10, grace=5))
+        run = await supervisor.start(agent, "task")
+        await anyio.sleep(11)
+        assert (run.outcome, run.ending and run.ending.reason) == (None, "time")
+        assert not run.cancel("too late")
+        await anyio.sleep(1)
+        assert run.outcome is None
+        assert not run.cancel("too late", "kill")
+        with anyio.fail_after(0.1):
+            outcome = await run.wait()
+        events = await facts(run)
+    assert (outcome.status, outcome.reason) == ("stopped", "time")
+    assert not of(events, CancelRequested)
+
+
 async def test_after_turn_lets_the_calls_finish() -> None:
     @tool(effect="reads")
     async def slow() -> str:
@@ -456,7 +474,8 @@ async def test_runs_end_whatever_the_moment() -> None:
             async for event in run.events():
                 if event.n >= position:
                     break
-            running = run.outcome is None and run.cancel("here", ("now", "kill", "after_turn")[position % 3])
+            mode: Mode = ("now", "kill", "after_turn")[position % 3]  # type: ignore[assignment]  # of its three
+            running = run.outcome is None and run.cancel("here", mode)
             outcome = await run.wait()
             events = await facts(run)
             check_end(run, events)
@@ -464,7 +483,7 @@ async def test_runs_end_whatever_the_moment() -> None:
             if not running:
                 assert outcome.status == "completed"
                 break
-            assert outcome.status in ("cancelled", "completed")
+            assert outcome.status == "cancelled" or (mode, outcome.status) == ("after_turn", "completed")
             total += 1
             position += 1
     assert total > 20

@@ -36,6 +36,8 @@ class Attempt:
         """It is to be suspended before its next turn, or as soon as its run rests."""
         self.broken: Broken | None = None
         """Why it is over without an end of the run, if it is."""
+        self.unwritten = False
+        """Its journal could not be written when that was last tried."""
         self._last = math.inf
         self.told_cancel = self.told_end = False
         """The log of an attempt that died has those facts of the end."""

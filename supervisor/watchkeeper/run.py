@@ -500,8 +500,8 @@ class Run:
           grace period, naming what did not stop.
         - ``kill``: as ``now``, without waiting.
 
-        The first reason wins; a later call can only raise the mode. Returns False if the run has ended already.
-        Sub-agents are cancelled with it.
+        The first reason wins; a later call can only raise the mode. Returns False if the run has ended already, or ends
+        for another reason (a kill hurries that). Sub-agents are cancelled with it.
         """
         check_cancel(reason, mode)
         return self._ask_to_end("cancelled", reason, mode, deadline)
@@ -517,7 +517,8 @@ class Run:
         return self._ask_to_end("handed_over", reason, mode, deadline)
 
     def _ask_to_end(self, status: Status, reason: str, mode: Mode, deadline: float | None) -> bool:
-        if self.outcome is not None or self.state in ("ending", "ended"):
+        ends_otherwise = self.ending is not None and self.ending.status != self.ends_as
+        if ends_otherwise or self.outcome is not None or self.state in ("ending", "ended"):
             if mode == "kill" and self.mode != "kill":
                 self.mode = "kill"
                 self.notify()

@@ -56,8 +56,9 @@ async def wind_up(run: Run) -> None:
         reports.report("run_failed", run=run.id, cause=outcome.cause)
     if names:
         reports.report("calls_abandoned", run=run.id, calls=names)
+    gives_up = anyio.current_time() + DURABLE
     if log.is_journaled:
-        await _made_durable(run)
+        await _made_durable(run, gives_up, unless_killed=True)
     run.finished(outcome)
     parent = run.parent
     if parent is not None and not parent.log.closed:
@@ -73,20 +74,30 @@ async def wind_up(run: Run) -> None:
             depth=1 + max(one.depth for one in tree) - run.depth,
             work=run.work.digest,
         )
+    if log.is_journaled:
+        await _made_durable(run, gives_up)
+        _give_up_journal(run)
 
 
-async def _made_durable(run: Run) -> None:
+async def _made_durable(run: Run, gives_up: float, *, unless_killed: bool = False) -> None:
     """Nobody hears of an outcome before it is durable; of one that cannot be made so, in bounded time, all the same.
-    Its journal is given up then: a disk that does not answer holds neither the run nor its supervisor."""
+    A kill waits for a journal that works, and not for one that has failed."""
     attempt, log = run.attempt, run.log
-    n = attempt.last(log.n)
-    with anyio.move_on_after(DURABLE) as scope:
+    with anyio.CancelScope(deadline=gives_up):
         # What another attempt has taken over becomes durable no more.
-        while not (attempt.is_fenced or log.has_passed(JOURNAL, n)):
+        while not (attempt.is_fenced or log.has_passed(JOURNAL, attempt.last(log.n))):
+            if unless_killed and run.mode == "kill" and attempt.unwritten:
+                return
             await run.changed()
-    if scope.cancelled_caught:
+
+
+def _give_up_journal(run: Run) -> None:
+    """A disk that does not answer holds neither the run nor its supervisor."""
+    if run.log.has_passed(JOURNAL, run.attempt.last(run.log.n)):
+        return
+    if not run.attempt.is_fenced:
         reports.report("end_not_durable", run=run.id)
-    if run.journal_scope is not None and not run.log.has_passed(JOURNAL, n):
+    if run.journal_scope is not None:
         run.journal_scope.cancel()
 
 

@@ -314,3 +314,9 @@ def test_what_ended_before_or_began_after_the_request_was_not_in_flight() -> Non
     assert proof.in_flight == []
     assert [(one.call, one.kind) for one in proof.ended] == [("b", "abandoned")]
     assert proof.seconds == 3.0
+
+
+def test_an_empty_reason_is_none(stage: Stage) -> None:
+    stage.set(three)
+    assert main(["cancel", "r1", "--reason", ""]) == 0
+    assert cancelled(stage) == [("r1", "now", "cancelled")]

@@ -49,6 +49,21 @@ def test_check_looks_at_the_agents_too_unless_told_otherwise(
     assert capsys.readouterr().out == f"{path}: all right; agents: a\n"
 
 
+def test_check_tells_what_is_wrong_with_files_and_with_agents_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(
+        tmp_path,
+        WRONG + "[agents.b]\nmodel = 'm'\ntools = ['nonsense']\nprofile = 'none'\napi_key_env = 'NOT_SET'\n"
+        "[policy]\nrefuse_equl = 3\n",
+    )
+    assert main(["config", "check", path]) == 78
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[1].removeprefix(path) for line in told] == [":2", ":4", ":8", ":7", ":9", ":11"]
+    assert main(["config", "check", path, "--files-only"]) == 78
+    assert capsys.readouterr().err.splitlines() == told[:2]
+
+
 def test_check_of_what_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "check", write(tmp_path, RIGHT)]) == 0
     assert capsys.readouterr().err == ""

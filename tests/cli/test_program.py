@@ -33,6 +33,15 @@ def test_help_of_a_verb_names_its_options(capsys: pytest.CaptureFixture[str]) ->
         assert option in shown
 
 
+@pytest.mark.parametrize("arguments", [["run", "Sum", "up", "notes"], ["show", "r1", "up", "notes"]])
+def test_words_that_nothing_takes_are_named_with_the_remedy(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("watchkeeper: nothing here takes 'up', 'notes': a text of several words needs quotes")
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [

@@ -6,6 +6,8 @@ import fcntl
 import json
 import os
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -168,6 +170,26 @@ def test_without_a_service_there_is_no_stack(
         monkeypatch.setenv("WATCHKEEPER_URL", url)
     assert main(["stack", "w1"]) == 69
     assert "watchkeeper serve" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("written", "told"), [(b"garbage" * 100, "is no SQLite file"), (b"", "file of another program")]
+)
+def test_a_journal_that_cannot_be_used_is_named_with_the_remedy(
+    written: bytes, told: str, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = state / "service" / "control.db"
+    file.parent.mkdir(mode=0o700, parents=True)
+    file.write_bytes(written)
+    if not written:
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("CREATE TABLE odd (n)")
+    assert main(["serve"]) == 78
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"watchkeeper: {file} ")
+    assert told in shown
+    assert "name another folder, or move" in shown
+    assert shown.count("\n") == 1
 
 
 def test_an_address_that_cannot_be_bound_is_bad_configuration(capsys: pytest.CaptureFixture[str]) -> None:

@@ -744,6 +744,43 @@ async def test_a_full_disk_pauses_the_run_and_loses_nothing() -> None:
     assert world.done.count(("put", "c")) == 2
 
 
+@pytest.mark.parametrize("before", [True, False])
+async def test_a_kill_does_not_wait_for_a_full_disk_and_is_kept_once_there_is_room(before: bool) -> None:
+    """The disk was full already, or only the facts of the end found it so."""
+    world, engine = World(), Full(CallStarted if before else CancelRequested, float("inf"))
+    async with working(engine, WORK(world)) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        while not (run.is_paused if before else run.ledger.entries):
+            await run.changed()
+        asked = anyio.current_time()
+        run.cancel("enough", mode="kill")
+        outcome = await run.wait()
+        assert anyio.current_time() - asked < 0.2
+        assert (outcome.status, outcome.reason) == ("cancelled", "enough")
+        assert (await engine.get(RUN)).state != "ended"
+        await anyio.sleep(3)
+        engine.failures = 0
+        facts = await kept(engine)
+    check(facts, outcome, world)
+    assert of(facts, RunEnded)[0].outcome.reason == "enough"
+
+
+async def test_a_cancel_that_waits_for_a_full_disk_is_published_when_it_becomes_a_kill() -> None:
+    world, engine = World(), Full(CallStarted, float("inf"))
+    async with working(engine, WORK(world)) as boss:
+        await boss.submit(RunSpec(agent="agent", task="Do it."), run=RUN)
+        run = await handle(boss)
+        while not run.is_paused:
+            await run.changed()
+        run.cancel("enough")
+        await anyio.sleep(7)
+        assert run.outcome is None
+        run.cancel("at once", mode="kill")
+        with anyio.fail_after(0.1):
+            assert (await run.wait()).reason == "enough"
+
+
 STUCK = Verdict("pause", Finding("equal", "repeat", 9), "Stop that.")
 
 

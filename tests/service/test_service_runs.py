@@ -164,3 +164,17 @@ def test_a_blocked_worker_is_named_and_killed_and_the_other_run_goes_on(home: Ho
     assert "(event loop)" in home.told("stack", "w1")
     home.told("doctor")
     home.end()
+
+
+def test_a_worker_whose_file_is_deleted_makes_way_for_one_that_can_work(home: Home) -> None:
+    """Nobody would hear of it otherwise: a worker that has nothing to write is none the wiser."""
+    home.serve("--workers", "1")
+    with home.client() as client:
+        home.go(1, 2, 3, 4)
+        first = submit(client, "steady")
+        assert outcome(client, first)["status"] == "completed"
+        (home.folder / "state" / "service" / "workers" / "w1.db").unlink()
+        assert "w1.db was deleted or replaced" in home.until('"worker_died"')
+        assert outcome(client, submit(client, "steady"))["status"] == "completed"
+        assert client.get(f"/v1/runs/{first}").status_code == 404
+    home.end()

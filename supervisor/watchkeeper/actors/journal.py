@@ -97,9 +97,13 @@ class Journal:
 
     def _stand_still(self, error: EngineError) -> None:
         run = self._run
+        if not run.attempt.unwritten:
+            run.attempt.unwritten = True
+            run.notify()  # a kill waits no longer
         if run.ending is None:
             run.pause_for_journal(run.log.redaction.within(str(error), 300))
 
     def _go_on(self) -> None:
+        self._run.attempt.unwritten = False
         if self._run.ending is None:
             self._run.journal_is_back()

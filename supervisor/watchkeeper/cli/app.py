@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from .. import __version__
 from .commands import COMMANDS, EPILOGUE, GROUPS, HELP, NAMES, OTHERS, RECORDS, RUNS, SERVICE
@@ -16,7 +16,13 @@ def run(arguments: list[str]) -> object:
     try:
         return application()(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        raise CommandError(f"{error} ({' '.join(_called(arguments))} --help says more)") from error
+        told = _left_over(error.unused_tokens) if isinstance(error, UnusedCliTokensError) else str(error)
+        raise CommandError(f"{told} ({' '.join(_called(arguments))} --help says more)") from error
+
+
+def _left_over(words: Sequence[str] | None) -> str:
+    named = ", ".join(map(repr, words or ()))
+    return f"nothing here takes {named}: a text of several words needs quotes, and each option its name"
 
 
 def _called(arguments: list[str]) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def cancel(
         raise CommandError("name runs, or say which by --all, --label, --agent and --state: not both")
     if timeout is not None and not timeout > 0:
         raise CommandError(f"--timeout {timeout:g}: it is more than 0 seconds")
-    order = Order(mode, reason, wait or timeout is not None, timeout or TIMEOUT[mode])
+    order = Order(mode, reason or "cancelled", wait or timeout is not None, timeout or TIMEOUT[mode])
 
     async def body(sources: Sources) -> int:
         found = await sources.find_all(runs) if wanted is None else await wanted.of(sources, 1_000_000)

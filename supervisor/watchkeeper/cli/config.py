@@ -30,14 +30,20 @@ def check(
     from ..configuration import ConfigurationProblems, load
 
     paths = _named(files)
+    problems: tuple[str, ...] = ()
     try:
         configuration = load(paths, os.environ)
-        if not files_only:
-            from ..configuration.agents import agents_of
-
-            agents_of(configuration, os.environ)
     except ConfigurationProblems as error:
-        return _told(error.problems)
+        configuration, problems = error.rest, error.problems
+    if not files_only:
+        from ..configuration.agents import agents_of
+
+        try:
+            agents_of(configuration, os.environ)
+        except ConfigurationProblems as error:
+            problems += error.problems
+    if problems:
+        return _told(problems)
     read = ", ".join(map(str, paths)) or "no file"
     agents = ", ".join(sorted(configuration.agents)) or "none"
     print(identifier(f"{read}: all right; agents: {agents}"))

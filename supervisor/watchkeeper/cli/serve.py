@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import anyio
 from cyclopts import Parameter
 
-from .exits import CONFIGURATION, CommandError, complain
+from .exits import CONFIGURATION, FAILED, CommandError, complain
 
 EXTRA = ("litestar", "uvicorn", "prometheus_client")
 
@@ -42,6 +42,7 @@ def serve(
     if missing:
         raise CommandError(f"serve needs {', '.join(missing)}: pip install 'watchkeeper[server]'")
     from ..configuration import ConfigurationProblems, files_of
+    from ..engine import EngineError, Unusable
     from ..errors import ConfigurationError
     from ..observe.configured import lines_of
     from ..service.assignment import Given
@@ -72,6 +73,8 @@ def serve(
         for problem in error.problems:
             complain(problem)
         return CONFIGURATION
-    except ConfigurationError as error:
+    except (ConfigurationError, Unusable) as error:
         raise CommandError(str(error), CONFIGURATION) from error
+    except EngineError as error:
+        raise CommandError(str(error), FAILED) from error
     return code

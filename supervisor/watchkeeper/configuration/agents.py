@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,8 +19,11 @@ from ..models.openai import OpenAIModel
 from ..plugins import load_detectors, load_tools
 from ..price import Price
 from ..profiles import profile_named
+from ..tools import Tool
 from .loading import ConfigurationProblems
 from .schema import AgentSettings, Configuration
+
+T = TypeVar("T")
 
 
 def agents_of(configuration: Configuration, environ: Mapping[str, str]) -> dict[str, Agent]:
@@ -52,25 +55,14 @@ def agent_of(configuration: Configuration, name: str, environ: Mapping[str, str]
         known = ", ".join(sorted(configuration.agents)) or "none"
         raise ConfigurationProblems([f"there is no agent {name!r} in the configuration; its agents are {known}"])
     where = _Where(configuration, name)
-    policy = _policy(configuration, said, where)
-    if policy.steps and said.policy:
-        told = (
-            f"thresholds of installed detectors ({', '.join(policy.steps)}) hold for all agents; say them in [policy]"
-        )
-        raise where.wrong("policy", told)
+    problems: list[str] = []
+    policy = _tried(problems, lambda: _policy(configuration, said, where))
+    tools = _tried(problems, lambda: _tools(said, where))
+    model = _tried(problems, lambda: _model(said, where, environ))
+    if policy is None or tools is None or model is None:
+        raise ConfigurationProblems(problems)
     profile = policy.profile
     limits = msgspec.structs.replace(profile.limits, **(configuration.limits | said.limits))
-    try:
-        tools = load_tools(*said.tools, root=Path(said.root), hosts=said.allow_hosts, allow_private=said.allow_private)
-    except NotADirectoryError:
-        raise where.wrong("root", f"{said.root} is not a folder; name one that exists") from None
-    except OSError as error:
-        raise where.wrong("root", f"{said.root}: {error.strerror or error}") from error
-    except (ToolError, ConfigurationError) as error:
-        raise where.wrong("tools", str(error)) from error
-    except ValueError as error:
-        raise where.wrong("allow_hosts", str(error)) from error
-    model = _model(said, where, environ)
     try:
         return Agent(
             model,
@@ -117,9 +109,36 @@ class _Where:
         return ConfigurationProblems([f"{place}: {path}: {told}"])
 
 
+def _tried(problems: list[str], make: Callable[[], T]) -> T | None:
+    """What is made, or None and what is wrong with it among the problems."""
+    try:
+        return make()
+    except ConfigurationProblems as error:
+        problems += error.problems
+        return None
+
+
+def _tools(said: AgentSettings, where: _Where) -> list[Tool]:
+    try:
+        return load_tools(*said.tools, root=Path(said.root), hosts=said.allow_hosts, allow_private=said.allow_private)
+    except NotADirectoryError:
+        raise where.wrong("root", f"{said.root} is not a folder; name one that exists") from None
+    except OSError as error:
+        raise where.wrong("root", f"{said.root}: {error.strerror or error}") from error
+    except (ToolError, ConfigurationError) as error:
+        raise where.wrong("tools", str(error)) from error
+    except ValueError as error:
+        raise where.wrong("allow_hosts", str(error)) from error
+
+
 def _policy(configuration: Configuration, said: AgentSettings, where: _Where) -> Policy:
     if said.policy:
-        return _read(said.policy, where, "policy")
+        policy = _read(said.policy, where, "policy")
+        if policy.steps:
+            named = ", ".join(policy.steps)
+            told = f"thresholds of installed detectors ({named}) hold for all agents; say them in [policy]"
+            raise where.wrong("policy", told)
+        return policy
     if not said.profile:
         return _common(configuration)
     try:

@@ -26,9 +26,11 @@ _REDACTION = Redaction()
 
 class ConfigurationProblems(ConfigurationError):
     """Raised for a configuration that cannot be taken. ``problems`` has a line for each thing that is wrong: the place
-    (``FILE:LINE`` or the variable), the key, and what is allowed."""
+    (``FILE:LINE`` or the variable), the key, and what is allowed. ``rest`` is what is right of it, without agents of
+    which anything is wrong: for whoever looks on for more."""
 
-    def __init__(self, problems: Iterable[str]) -> None:
+    def __init__(self, problems: Iterable[str], rest: Configuration | None = None) -> None:
+        self.rest = rest or Configuration()
         # A key that was put where a name belongs is not repeated in a message.
         self.problems = tuple(_REDACTION.text(problem) for problem in problems)
         super().__init__("\n".join(self.problems))
@@ -70,6 +72,8 @@ class _Building:
         self.policy: dict[str, Any] = {}
         self.origins: dict[str, str] = {}
         self.problems: list[str] = []
+        self.doubtful: set[str] = set()
+        """Keys of which something is wrong."""
 
     def take(self, source: Source) -> None:
         for section, table in source.table.items():
@@ -93,12 +97,17 @@ class _Building:
     def done(self) -> Configuration:
         """Raises :class:`ConfigurationProblems`."""
         self.problems += self._doubts()
-        if self.problems:
-            raise ConfigurationProblems(self.problems)
+        if not self.problems:
+            return self._configuration(self.agents)
+        wrong = {".".join(key.split(".")[:2]) for key in self.doubtful}
+        sound = {name: agent for name, agent in self.agents.items() if f"agents.{name}" not in wrong}
+        raise ConfigurationProblems(self.problems, self._configuration(sound))
+
+    def _configuration(self, agents: dict[str, AgentSettings]) -> Configuration:
         return Configuration(
             limits=self.limits,
             budgets=self.budgets,
-            agents=self.agents,
+            agents=agents,
             policy=self.policy,
             origins=self.origins,
             **self.sections,
@@ -194,9 +203,11 @@ class _Building:
                 yield self._doubt(f"agents.{name}.policy", told)
 
     def _doubt(self, key: str, told: str) -> str:
+        self.doubtful.add(key)
         return f"{self.origins.get(key, 'the defaults')}: {key} {told}"
 
     def _wrong(self, source: Source, key: str, told: str) -> None:
+        self.doubtful.add(key)
         self.problems.append(f"{source.place(key)}: {told}")
 
 

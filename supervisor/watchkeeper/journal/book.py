@@ -11,7 +11,7 @@ import msgspec
 from ..engine import Ended, EngineError, Fenced, RunSpec, Unusable
 from ..messages import Event, encode_mended
 from .checks import check_charges, new_facts, new_runs, without_halves
-from .database import There, connect
+from .database import There, connect, forget_log
 from .desk import Seat
 from .keys import name_of, names
 from .lines import packed
@@ -83,6 +83,7 @@ class Book(Seat):
 
     def __init__(self, path: Path, owned: Callable[[], bool], changed: Callable[[Sequence[str]], None]) -> None:
         self.path = path
+        forget_log(path)
         self.connection = connect(path, WORKER)
         self._changed = changed
         self._there = There(path)
@@ -112,10 +113,7 @@ class Book(Seat):
     def begin(self) -> None:
         self._there.check()
         if not self._owned():
-            raise Unusable(
-                f"the lock of {self.path} was deleted or replaced: another process may own the file by now; "
-                "end this worker and start it anew"
-            )
+            raise unlocked(self.path)
 
     def flush(self) -> None:
         change = self._change + 1
@@ -161,6 +159,12 @@ class Book(Seat):
                 self.connection.execute(
                     "INSERT INTO lease (root, attempt, crashes, worker) VALUES (?, 0, 0, '')", (key,)
                 )
+
+    def lacks(self, runs: Sequence[str]) -> set[str]:
+        """Those of them that the file does not have."""
+        return {
+            run for run in runs if self.connection.execute("SELECT 1 FROM run WHERE id = ?", (run,)).fetchone() is None
+        }
 
     def open_runs(self) -> list[tuple[str, bool]]:
         """Roots without an end record, those that were begun before the others, and whether they were begun."""
@@ -319,6 +323,13 @@ class Book(Seat):
         if tree is None:
             tree = self._trees[run] = _read(self.connection, run)
         return tree
+
+
+def unlocked(path: Path) -> Unusable:
+    return Unusable(
+        f"the lock of {path} was deleted or replaced: another process may own the file by now; "
+        "end this worker and start it anew"
+    )
 
 
 def _read(connection: sqlite3.Connection, run: str) -> _Tree:

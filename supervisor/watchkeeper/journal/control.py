@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ..engine import Answered, AnyCommand, BudgetStanding, Cancel, EngineError, RunSpec, Slice
-from ..messages import encode_event, encode_mended
+from ..messages import Event, encode_event, encode_mended
 from . import unstarted
 from .checks import check_amounts, check_name
 from .database import There, connect
@@ -82,6 +82,18 @@ class Control(Seat):
         )
         return [_submitted(row) for row in rows]
 
+    def claimants(self) -> list[str]:
+        """The workers that have claimed what has not ended."""
+        rows = self.connection.execute("SELECT DISTINCT worker FROM submission WHERE worker IS NOT NULL AND over = 0")
+        return [worker for (worker,) in rows]
+
+    def in_file(self, worker: str) -> list[str]:
+        """Of what this worker has claimed and not ended, what is in its file, or was."""
+        rows = self.connection.execute(
+            "SELECT id FROM submission WHERE worker = ? AND over = 0 AND placed = 1", (worker,)
+        )
+        return [run for (run,) in rows]
+
     def placed(self, runs: Sequence[str]) -> None:
         """The file of the worker that has claimed them has them."""
         if runs:
@@ -94,6 +106,22 @@ class Control(Seat):
         for run in runs:
             self._refuse_rest(run)
         self._wrote = True
+
+    def lost(self, runs: Sequence[str], at: float) -> None:
+        """The file that had these is gone, or is another one: they have ended, and keep what they were granted."""
+        for run in runs:
+            spec = self.connection.execute("SELECT spec FROM submission WHERE id = ?", (run,)).fetchone()[0]
+            self._end(run, unstarted.lost(run, msgspec.json.decode(spec, type=RunSpec), at))
+            granted = self.connection.execute(
+                "SELECT budget, dimension, amount FROM slice WHERE run = ?", (run,)
+            ).fetchall()
+            self.spent(run, {(budget, dimension): amount for budget, dimension, amount in granted})
+            self._refuse_rest(run)
+
+    def forsaken(self, worker: str, at: float) -> None:
+        """Neither this worker nor its file is there: what was in it is lost, what has not come there is for all."""
+        self.lost(self.in_file(worker), at)
+        self._write("UPDATE submission SET worker = NULL WHERE worker = ? AND over = 0", (worker,))
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
@@ -111,7 +139,10 @@ class Control(Seat):
         ).fetchone()
         answer = Answered(id=command.id, taken=False, why=ENDED) if over or ended else None
         if isinstance(command, Cancel) and worker is None and not over:
-            self._end(root, msgspec.json.decode(spec, type=RunSpec), command, at)
+            ended_as = unstarted.cancelled(
+                root, msgspec.json.decode(spec, type=RunSpec), command.reason, command.mode, at
+            )
+            self._end(root, ended_as)
             answer = Answered(id=command.id, taken=True)
         self._write(
             "INSERT INTO command (root, run, id, body, answer) VALUES (?, ?, ?, ?, ?)",
@@ -130,13 +161,13 @@ class Control(Seat):
             (encode_mended(answer), root, answer.id),
         )
 
-    def _end(self, run: str, spec: RunSpec, command: Cancel, at: float) -> None:
+    def _end(self, run: str, facts: Sequence[Event]) -> None:
+        """It has ended, with these facts, which no worker's file has."""
         standing = Standing(run=run, root=run)
-        facts = unstarted.cancelled(run, spec, command.reason, command.mode, at)
         for event in facts:
             standing.see(event)
         self._write(
-            "UPDATE submission SET over = 1, standing = ?, facts = ? WHERE id = ?",
+            "UPDATE submission SET worker = NULL, placed = 0, over = 1, standing = ?, facts = ? WHERE id = ?",
             (msgspec.json.encode(standing), b"\n".join(map(encode_event, facts)), run),
         )
 

@@ -120,6 +120,14 @@ def connect(path: Path, kind: Kind) -> sqlite3.Connection:
     return connection
 
 
+def forget_log(path: Path) -> None:
+    """Delete what SQLite had beside a file that is not there any more: whoever still has it open would share it with a
+    new one. Only for who alone may make that."""
+    if not path.exists():
+        for beside in ("-wal", "-shm"):
+            Path(f"{path}{beside}").unlink(missing_ok=True)
+
+
 def connect_reader(path: Path, kind: Kind) -> sqlite3.Connection:
     """Open a file that is there, to read only. Raises :class:`EngineError` as :func:`connect` does."""
     connection = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections import OrderedDict
@@ -16,7 +17,7 @@ from ..log import Gap
 from ..messages import Event
 from .checks import limit_of
 from .control import command_of
-from .database import There, connect_reader
+from .database import TROUBLES, There, connect_reader
 from .lines import unpacked
 from .schema import CONTROL, CONTROL_FILE, WORKER, WORKERS
 from .status import Standing
@@ -117,10 +118,12 @@ class Readings:
     # -- status ------------------------------------------------------------------------------------------------------
 
     def status(self, run: str) -> RunStatus:
-        for row in self._control.execute(
-            "SELECT id, spec, submitted, standing, worker FROM submission WHERE id = ?", (run,)
+        for *row, placed, over in self._control.execute(
+            "SELECT id, spec, submitted, standing, worker, placed, over FROM submission WHERE id = ?", (run,)
         ):
             found = self._in_file(row[4], run) if row[4] is not None else None
+            if found is None and placed:
+                return msgspec.structs.replace(_waiting(row), refused=_gone(run, row[4], over))
             return found or _waiting(row)
         for name in self.names():
             found = self._in_file(name, run)
@@ -195,12 +198,16 @@ class Readings:
         found = self._facts_in(place, run, after) if place is not None else None
         if found is not None:
             return found
-        row = self._control.execute("SELECT worker, facts FROM submission WHERE id = ?", (run,)).fetchone()
+        row = self._control.execute(
+            "SELECT worker, facts, placed, over FROM submission WHERE id = ?", (run,)
+        ).fetchone()
         if row is not None:
-            worker, lines = row
+            worker, lines, placed, over = row
             if lines is not None:
                 return Facts(tuple(unpacked(lines, bytes)[after:]), True)
             found = self._facts_in(worker, run, after) if worker is not None else None
+            if found is None and placed:
+                _gone(run, worker, over)
             return found or Facts((), False, early=True)
         for name in self.names():
             found = self._facts_in(name, run, after)
@@ -273,20 +280,24 @@ class Readings:
         control = self._is_new("", self._control)
         for name in self.names():
             is_open = name in self._workers
-            file = self._open(name)
-            if file is None:
-                continue
-            control = control or not is_open
-            if self._is_new(name, file.connection):
-                rows = file.connection.execute(
-                    "SELECT run.id, standing.change FROM standing JOIN run ON run.key = standing.run"
-                    " WHERE standing.change > ? ORDER BY standing.change",
-                    (self._changes[name],),
-                ).fetchall()
-                if rows:
-                    self._changes[name] = rows[-1][1]
-                runs += [run for run, _ in rows]
+            with contextlib.suppress(EngineError, *TROUBLES):  # whoever asks for what is in it is told
+                runs += self._new_runs(name)
+            control = control or (name in self._workers) > is_open
         return Changed(tuple(dict.fromkeys(runs)), self._new_commands() if control else (), control)
+
+    def _new_runs(self, name: str) -> list[str]:
+        """Those of a worker's file whose facts or lease are otherwise."""
+        file = self._open(name)
+        if file is None or not self._is_new(name, file.connection):
+            return []
+        rows = file.connection.execute(
+            "SELECT run.id, standing.change FROM standing JOIN run ON run.key = standing.run"
+            " WHERE standing.change > ? ORDER BY standing.change",
+            (self._changes[name],),
+        ).fetchall()
+        if rows:
+            self._changes[name] = rows[-1][1]
+        return [run for run, _ in rows]
 
     def _new_commands(self) -> tuple[str, ...]:
         rows = self._control.execute(
@@ -342,6 +353,13 @@ def _filters(query: Query, last: RunStatus | None, of: str) -> tuple[list[str], 
         where.append("EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = ? AND label.value = ?)")
         values += [key, value]
     return where, values
+
+
+def _gone(run: str, worker: str, over: bool) -> str:
+    """What is said of a run that was in a worker's file and is not. Raises :class:`.UnknownRun` if it has ended."""
+    if over:
+        raise UnknownRun(f"there is no run {run[:100]!r} any more: it has ended, and its file, {worker}.db, is gone")
+    return f"{worker}.db, which had its facts, is gone: it fails when a worker starts anew"
 
 
 def _waiting(row: Sequence[object]) -> RunStatus:

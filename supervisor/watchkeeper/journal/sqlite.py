@@ -32,9 +32,10 @@ from ..log import Gap
 from ..messages import Event, Mode
 from ..seams import Seams
 from .bell import Bell, Bells
-from .book import Book
+from .book import Book, unlocked
 from .checks import check_command, check_name, check_spec, without_halves
 from .control import Control
+from .database import There
 from .desk import Desk, WritingDesk
 from .hints import Hints
 from .lock import Lock, is_held
@@ -49,10 +50,18 @@ T = TypeVar("T")
 class WorkersFile:
     """A worker's file that this process owns."""
 
-    def __init__(self, name: str, lock: Lock, desk: WritingDesk[Book]) -> None:
+    def __init__(self, name: str, lock: Lock, desk: WritingDesk[Book], path: Path) -> None:
         self.name = name
         self.lock = lock
         self.desk = desk
+        self._path = path
+        self._there = There(path)
+
+    def check(self) -> None:
+        """Raises :class:`Unusable` if it, or its lock, was deleted or replaced."""
+        self._there.check()
+        if not self.lock.stands():
+            raise unlocked(self._path)
 
 
 class SqliteEngine:
@@ -105,6 +114,7 @@ class SqliteEngine:
             self._open = True
             if self.worker is not None:
                 await self.adopt(self.worker)
+                await self._end_forsaken()
             self._hints.open()
         except BaseException:
             await self._close()
@@ -136,6 +146,12 @@ class SqliteEngine:
         await self.control.close()
         await self.reader.close()
 
+    def check_files(self) -> None:
+        """Raises :class:`Unusable` if a file of this worker was deleted or replaced. Nothing can be written any more
+        then, and otherwise that is not heard of before there is something to write."""
+        for file in self.files.values():
+            file.check()
+
     @property
     def is_open(self) -> bool:
         return self._open
@@ -158,7 +174,7 @@ class SqliteEngine:
         desk = WritingDesk(f"journal-{worker}", path, self._seams, lambda: Book(path, lock.stands, self._written))
         try:
             await desk.start()
-            await self._take_in(WorkersFile(worker, lock, desk))
+            await self._take_in(WorkersFile(worker, lock, desk, path))
         except BaseException:
             await desk.close()
             lock.release()
@@ -166,6 +182,9 @@ class SqliteEngine:
 
     async def _take_in(self, file: WorkersFile) -> None:
         """What a worker's file holds from an earlier life, and what was claimed for it and has not come there."""
+        placed = await self.control.ask(lambda control: control.in_file(file.name))
+        lost, at = await file.desk.ask(lambda book: book.lacks(placed)), self._seams.wall()
+        await self.control.ask(lambda control: control.lost(sorted(lost), at))
         claimed = await self.control.ask(lambda control: control.claimed(file.name))
         await file.desk.ask(lambda book: book.take_in(claimed))
         ended = await file.desk.ask(Book.ended_runs)
@@ -183,6 +202,20 @@ class SqliteEngine:
             (self.died if begun else self.queue).append((file, run))
         self.files[file.name] = file
         self.at_work.ring()
+
+    async def _end_forsaken(self) -> None:
+        """The runs of workers that are gone together with their files get their ends, for nobody else would."""
+        for worker in await self.control.ask(Control.claimants):
+            path, at = self.folder / WORKERS / f"{worker}.db", self._seams.wall()
+            if path.exists():
+                continue
+            lock = Lock(path.with_suffix(".lock"))
+            with contextlib.suppress(EngineError):  # it is there: it sees for itself when it starts anew
+                await lock.take()
+                try:
+                    await self.control.ask(lambda control, worker=worker, at=at: control.forsaken(worker, at))  # type: ignore[misc]  # defaults in a lambda
+                finally:
+                    lock.release()
 
     def alive(self, worker: str) -> bool:
         """Whether a process is that worker now."""

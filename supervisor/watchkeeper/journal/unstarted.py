@@ -1,4 +1,4 @@
-"""The facts of a run that was cancelled before anybody took it. Pure."""
+"""The facts of a run that ends without an attempt at it: cancelled before anybody took it, or lost. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from ..engine import RunSpec
 from ..messages import CancelRequested, Event, Mode, Outcome, RunEnded, RunEnding
 
 MESSAGE = "The run was cancelled while it waited in the queue; nothing was done."
+LOST = "journal_lost"
+LOST_MESSAGE = (
+    "The file that had the facts of the run was deleted or replaced. What the run had done is not known; "
+    "nothing of it was done again."
+)
 
 
 def cancelled(run: str, spec: RunSpec, reason: str, mode: Mode, at: float) -> tuple[Event, ...]:
@@ -15,4 +20,13 @@ def cancelled(run: str, spec: RunSpec, reason: str, mode: Mode, at: float) -> tu
         CancelRequested(n=1, run=run, at=at, t=0.0, mode=mode, reason=reason),
         RunEnding(n=2, run=run, at=at, t=0.0, status="cancelled", reason=reason),
         RunEnded(n=3, run=run, at=at, t=0.0, outcome=outcome),
+    )
+
+
+def lost(run: str, spec: RunSpec, at: float) -> tuple[Event, ...]:
+    """Of one whose facts are gone: anything may have been done, so nothing is done again."""
+    outcome = Outcome(run=run, status="failed", reason=LOST, message=LOST_MESSAGE, history=spec.history)
+    return (
+        RunEnding(n=1, run=run, at=at, t=0.0, status="failed", reason=LOST),
+        RunEnded(n=2, run=run, at=at, t=0.0, outcome=outcome),
     )

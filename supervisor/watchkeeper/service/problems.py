@@ -86,6 +86,10 @@ def _of_depth(error: RecursionError) -> Problem:
     return Problem(400, "the body is nested too deeply", "invalid")
 
 
+def _of_bytes(error: UnicodeDecodeError) -> Problem:
+    return Problem(400, "the body is not UTF-8", "invalid")
+
+
 def _of_anything(error: Exception) -> Problem:
     log.error("a request has failed", exc_info=error)
     return Problem(500, "the service has failed at this request; its log says how")
@@ -102,6 +106,7 @@ def plugin() -> ProblemDetailsPlugin:
                 UnknownBudget: _of_unknown_budget,
                 EngineError: _of_engine,
                 RecursionError: _of_depth,
+                UnicodeDecodeError: _of_bytes,  # of msgspec before 0.23, to which it is no error in the JSON
                 Exception: _of_anything,
             }
         )

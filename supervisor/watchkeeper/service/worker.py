@@ -34,6 +34,8 @@ AGAIN = 1.0
 """Seconds after which files that cannot be used now are tried again."""
 TIDY = 600.0
 """Seconds between two looks for ended runs that are not kept any longer."""
+LOOK = 1.0
+"""Seconds between two looks whether its file is there."""
 
 
 class WorkerProcess:
@@ -43,7 +45,7 @@ class WorkerProcess:
         self._assignment = assignment
 
     async def run(self, duty: Duty, seams: Seams) -> None:
-        """Execute runs until the duty is over. Raises :class:`.WatchkeeperError` if it cannot begin."""
+        """Execute runs until the duty is over. Raises :class:`.WatchkeeperError` if it cannot begin, or go on."""
         configuration = self._assignment.given.load()
         with observers_of(configuration, os.environ) as observers:
             async with contextlib.AsyncExitStack() as stack:
@@ -59,6 +61,7 @@ class WorkerProcess:
                     duty.heartbeat.say(Hello(self._assignment.backend))
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(self._tidy, engine, configuration.service.retention)
+                        tasks.start_soon(_look_after, engine)
                         await duty.over.wait()
                         tasks.cancel_scope.cancel()
                     async with anyio.create_task_group() as tasks:
@@ -121,6 +124,13 @@ class WorkerProcess:
         assert supervisor.worker is not None
         supervisor.worker.offer(agents)
         return ""
+
+
+async def _look_after(engine: SqliteEngine) -> None:
+    """A process whose file is gone ends: the next one of its name says what has become of the runs in it."""
+    while True:
+        await anyio.sleep(LOOK)
+        engine.check_files()
 
 
 async def _until_at_once(duty: Duty, scope: anyio.CancelScope) -> None:
