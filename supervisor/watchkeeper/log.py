@@ -18,6 +18,7 @@ from .messages import Event
 from .messages import Gap as Gap
 from .redaction import NOTHING_SECRET, Redaction, texts_of
 from .seams import Seams
+from .shelf import PACK, Shelf
 
 KEEP = 1000
 """Facts that the log keeps for late viewers, and the lag of watchdog or journal at which no new call starts."""
@@ -27,6 +28,9 @@ JOURNAL = "journal"
 
 BACKLOG = 256
 """Facts after which a lazy reader is woken although nobody waits for it."""
+
+FRESH = 16
+"""Facts that are not packed: readers that keep up look at them."""
 
 OURS = frozenset(
     (
@@ -161,19 +165,22 @@ class Log:
         self.turn = 0
         self.user_turn = 0
         self.closed = False
+        self._shelf = Shelf(run)
+        """The older ones of the facts that are kept."""
         self._events: deque[Event] = deque()
+        """The others."""
         self._folds: dict[type[Event], list[Callable[[Any], None]]] = {}
         self._readers: dict[str, Reader] = {}
         self._waiting: anyio.Event | None = None
         self._barriers: list[tuple[str, int, anyio.Event]] = []
-        self._attend_at = keep + 1
-        """Number of the fact at which there is something to trim or a lazy reader to wake."""
+        self._attend_at = min(keep + 1, FRESH + PACK)
+        """Number of the fact at which there is something to pack or to trim, or a lazy reader to wake."""
         self.last_t = 0.0
 
     @property
     def first(self) -> int:
         """Number of the oldest fact that is still kept."""
-        return self.n - len(self._events) + 1
+        return self.n - len(self._events) - len(self._shelf) + 1
 
     def attach(self, fold: Fold) -> None:
         for kind, apply in fold.folds.items():
@@ -224,8 +231,8 @@ class Log:
             self.context, at = event.context, event.at
             also(event)
             self._events.append(event)
-            if len(self._events) > self.keep:
-                self._events.popleft()
+            if self.n >= self._attend_at:
+                self._attend()
             for apply in self._folds.get(type(event), ()):
                 apply(event)
         self.began = self._clock() - self.last_t
@@ -241,11 +248,15 @@ class Log:
 
     def kept(self) -> tuple[Event, ...]:
         """The facts that are still there, from :attr:`first` on."""
-        return tuple(self._events)
+        return (*self._shelf.part(0, len(self._shelf)), *self._events)
 
     def _part(self, start: int, count: int) -> list[Event]:
         """So many of the facts that are kept, from this place on. What is asked for stands near the end, as a rule."""
-        behind = len(self._events) - start
+        packed = len(self._shelf)
+        if start < packed:
+            found = self._shelf.part(start, count)
+            return [*found, *islice(self._events, count - len(found))]
+        behind = packed + len(self._events) - start
         last = list(islice(reversed(self._events), behind - count, behind))
         last.reverse()
         return last
@@ -342,14 +353,26 @@ class Log:
                 reader.wake()
 
     def _attend(self) -> None:
-        """Not for each fact, but every few: trim what nobody needs, wake lazy readers that have a backlog."""
+        """Not for each fact, but every few: pack what all have read, trim what nobody needs, wake lazy readers that
+        have a backlog."""
         n = self.n
-        self._attend_at = n + 1 + min(self.keep // 16, 64)
+        again, read = n + 1 + min(self.keep // 16, PACK - 1), n
         for reader in self._readers.values():
-            if reader.lazy and n - reader.taken >= BACKLOG:
-                reader.wake()
-        if len(self._events) > self.keep:
-            self._trim()
+            if reader.must:
+                read = min(read, reader.taken)
+            if reader.lazy:
+                due = reader.taken + BACKLOG
+                if n < due:
+                    again = min(again, due)
+                else:
+                    reader.wake()
+        self._attend_at = again
+        events = self._events
+        first = n - len(events) + 1
+        while first + PACK - 1 <= min(read, n - FRESH):
+            self._shelf.put([events.popleft() for _ in range(PACK)])
+            first += PACK
+        self._trim(read + 1)
 
     async def _changed(self) -> None:
         if self._waiting is None:
@@ -367,11 +390,11 @@ class Log:
                 kept.append(barrier)
         self._barriers = kept
 
-    def _trim(self) -> None:
-        events = self._events
-        keep_from = self.n + 1
-        for reader in self._readers.values():
-            if reader.must and reader.taken + 1 < keep_from:
-                keep_from = reader.taken + 1
-        for _ in range(min(len(events) - self.keep, keep_from - self.first)):
-            events.popleft()
+    def _trim(self, needed: int) -> None:
+        """Drop what is beyond what is to be kept, up to the fact ``needed``, which somebody has not read yet."""
+        shelf, events = self._shelf, self._events
+        while len(shelf) and self.n - shelf.first - PACK + 1 >= self.keep and shelf.first + PACK <= needed:
+            shelf.drop()
+        if not len(shelf):
+            for _ in range(min(len(events) - self.keep, needed - self.first)):
+                events.popleft()

@@ -1,0 +1,121 @@
+"""Older facts, packed: what is read of them is what was put in, to the type of each value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from watchkeeper.messages import CallEnded, Event, Held, Result, Resumed, encode_event
+from watchkeeper.shelf import KINDS, PACK, Shelf
+
+PLAIN = (
+    msgspec.inspect.StrType,
+    msgspec.inspect.IntType,
+    msgspec.inspect.FloatType,
+    msgspec.inspect.BoolType,
+    msgspec.inspect.NoneType,
+    msgspec.inspect.LiteralType,
+)
+
+
+def is_plain(found: msgspec.inspect.Type) -> bool:
+    match found:
+        case msgspec.inspect.UnionType(types=types):
+            return all(map(is_plain, types))
+        case msgspec.inspect.VarTupleType(item_type=inner):
+            return isinstance(inner, PLAIN)
+        case msgspec.inspect.DictType(key_type=key, value_type=value):
+            return is_plain(key) and is_plain(value)
+    return isinstance(found, PLAIN)
+
+
+def values_of(found: msgspec.inspect.Type) -> list[Any]:
+    """Of each type that a field may have, values that could be taken for another one's."""
+    match found:
+        case msgspec.inspect.UnionType(types=types):
+            return [value for one in types for value in values_of(one)]
+        case msgspec.inspect.VarTupleType(item_type=inner):
+            return [(), (values_of(inner)[-1],) * 2]
+        case msgspec.inspect.DictType(value_type=inner):
+            return [{}, {str(place): value for place, value in enumerate(values_of(inner))}]
+        case msgspec.inspect.LiteralType(values=values):
+            return list(values)
+        case msgspec.inspect.NoneType():
+            return [None]
+        case msgspec.inspect.BoolType():
+            return [False, True]
+        case msgspec.inspect.IntType():
+            return [0, 2**40]
+        case msgspec.inspect.FloatType():
+            return [1, 0.1, 1e300]
+    return ["", "Zürich 🚲\x00"]
+
+
+def fields_of(kind: type[Event]) -> dict[str, msgspec.inspect.Type]:
+    info = msgspec.inspect.type_info(kind)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return {field.name: field.type for field in info.fields}
+
+
+def facts(kind: type[Event], start: int = 1) -> list[Event]:
+    """As many as are packed, with all values of each field among them."""
+    choices = {name: values_of(found) for name, found in fields_of(kind).items()}
+    made = []
+    for n in range(start, start + PACK):
+        values = {name: among[n % len(among)] for name, among in choices.items()}
+        made.append(kind(**values | {"n": n, "run": "r1"}))
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_fact_comes_back(kind: type[Event]) -> None:
+    shelf = Shelf("r1")
+    put = facts(kind)
+    shelf.put(put)
+    found = shelf.part(0, PACK)
+    assert found == put
+    assert [*map(repr, found)] == [*map(repr, put)]  # 1 is not 1.0
+    assert [*map(encode_event, found)] == [*map(encode_event, put)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_packed_has_plain_fields_alone(kind: type[Event]) -> None:
+    assert all(map(is_plain, fields_of(kind).values()))
+
+
+def test_others_stay_as_they_are_in_their_places() -> None:
+    shelf = Shelf("r1")
+    put: list[Event] = facts(Held)
+    result = Result("c1", "look", "finished", "found it")
+    put[3] = CallEnded(4, "r1", 0.5, 0.5, result=result)
+    put[-1] = Resumed(PACK, "r1", 0.5, 0.5)
+    shelf.put(put)
+    found = shelf.part(0, PACK)
+    assert found == put
+    assert found[3] is put[3]
+    assert found[-1] is put[-1]
+
+
+def test_half_a_character_is_kept() -> None:
+    shelf = Shelf("r1")
+    put = facts(Held)
+    put[5] = Held(6, "r1", 0.5, 0.5, amounts={}, held="\ud800")
+    shelf.put(put)
+    assert shelf.part(0, PACK) == put
+
+
+def test_parts_lie_across_packs_and_the_oldest_goes() -> None:
+    shelf = Shelf("r1")
+    assert shelf.part(0, 5) == []
+    put = [fact for place in range(3) for fact in facts(Held, 41 + place * PACK)]
+    for place in range(3):
+        shelf.put(put[place * PACK : (place + 1) * PACK])
+    assert (len(shelf), shelf.first) == (3 * PACK, 41)
+    for start in range(0, 3 * PACK + 1, 5):
+        for count in (0, 1, PACK - 1, PACK, PACK + 1, 3 * PACK):
+            assert shelf.part(start, count) == put[start : start + count]
+    shelf.drop()
+    assert (len(shelf), shelf.first) == (2 * PACK, 41 + PACK)
+    assert shelf.part(3, 2) == put[PACK + 3 : PACK + 5]
