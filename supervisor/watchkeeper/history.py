@@ -66,7 +66,10 @@ class History:
         """Place of the word of ours by which the model works now: the step of a plan, with what those before it found.
         It is never left out of the view."""
         self.ids: set[str] = {call.id for message in self._messages for call in message.calls}
-        self.folds: dict[type[Event], Callable[[Any], None]] = {
+
+    @property
+    def folds(self) -> dict[type[Event], Callable[[Any], None]]:
+        return {
             CallEnded: self._ended,
             ModelReplied: self._replied,
             UserMessage: self._user_spoke,

@@ -46,7 +46,8 @@ E = TypeVar("E", bound=Event)
 class Fold(Protocol):
     """Something that is computed from the facts: ``folds`` names a function for each type of fact that matters to it.
 
-    They are called in the order of the facts, inside :meth:`Log.append`, and must not raise.
+    They are asked for once, when it is attached, and called in the order of the facts, inside :meth:`Log.append`; they
+    must not raise.
     """
 
     @property
@@ -169,7 +170,7 @@ class Log:
         """The older ones of the facts that are kept."""
         self._events: deque[Event] = deque()
         """The others."""
-        self._folds: dict[type[Event], list[Callable[[Any], None]]] = {}
+        self._folds: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
         self._readers: dict[str, Reader] = {}
         self._waiting: anyio.Event | None = None
         self._barriers: list[tuple[str, int, anyio.Event]] = []
@@ -184,7 +185,7 @@ class Log:
 
     def attach(self, fold: Fold) -> None:
         for kind, apply in fold.folds.items():
-            self._folds.setdefault(kind, []).append(apply)
+            self._folds[kind] = (*self._folds.get(kind, ()), apply)
 
     def append(self, kind: type[E], *, slot: int = 0, **fields: Any) -> E:
         """Append a fact and return it. Raises ``RuntimeError`` after the end record: nothing comes after that."""
