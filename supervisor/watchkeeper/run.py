@@ -225,7 +225,8 @@ class Run:
         """While somebody's pause lasts: a person's, the watchdog's."""
         self._journal_back: anyio.Event | None = None
         """While its journal cannot be written."""
-        self._done = anyio.Event()
+        self._done: anyio.Event | None = None
+        """While somebody waits for the outcome."""
         self._waiters: list[concurrent.futures.Future[Outcome]] = []
         self._deltas: list[anyio.streams.memory.MemoryObjectSendStream[TextDelta | CallDelta]] = []
         self.actor: AgentActor | None = None
@@ -269,7 +270,12 @@ class Run:
 
     async def wait(self) -> Outcome:
         """Wait for the outcome. Cancelling the wait does not cancel the run."""
-        await self._done.wait()
+        if self.outcome is None:
+            if self._done is None:
+                self._done = anyio.Event()
+            await self._done.wait()
+        else:
+            await anyio.lowlevel.checkpoint()
         assert self.outcome is not None
         return self.outcome
 
@@ -280,7 +286,7 @@ class Run:
         except anyio.get_cancelled_exc_class():
             self.cancel(reason)
             with anyio.CancelScope(shield=True), anyio.move_on_after(self.agent.limits.grace + 1):
-                await self._done.wait()
+                await self.wait()
             raise
 
     def snapshot(self) -> dict[str, Any]:
@@ -798,7 +804,9 @@ class Run:
         if self.parent is not None:
             self.parent.children_changed()
             self.parent.notify()  # its end may wait for this
-        self._done.set()
+        if self._done is not None:
+            self._done.set()
+            self._done = None
         for send in list(self._deltas):
             send.close()
         for future in self._waiters:
