@@ -57,21 +57,26 @@ class Fold(Protocol):
 class Reader:
     """A cursor on a log. ``passed`` is the number of the last fact that the reader is done with.
 
-    A *lazy* reader is not woken for each fact, but when somebody waits for it (:meth:`Log.passed`), when it has a
-    backlog, and at the end. One that can ``look``, which deals with all facts that are there and never waits, is asked
-    to at once by whoever waits for it: that is two turns of the event loop less.
+    A lazy reader has an ``alarm`` and does not wait for facts: it is told when somebody waits for it
+    (:meth:`Log.passed`), when it has a backlog, and at the end. One that can ``look``, which deals with all facts that
+    are there and never waits, is asked to at once by whoever waits for it: that is two turns of the event loop less.
     """
 
     def __init__(
-        self, log: Log, name: str, after: int, must: bool, lazy: bool = False, look: Callable[[], None] | None = None
+        self,
+        log: Log,
+        name: str,
+        after: int,
+        must: bool,
+        look: Callable[[], None] | None = None,
+        alarm: Callable[[], None] | None = None,
     ) -> None:
         self.look = look
+        self.alarm = alarm
         self.log = log
         self.name = name
         self.must = must
-        self.lazy = lazy
         self.closed = False
-        self._woken: anyio.Event | None = None
         self.taken = after
         self.passed = after
 
@@ -89,20 +94,13 @@ class Reader:
     async def wait(self) -> None:
         """Wait until there is something to take, or the log has ended."""
         log = self.log
-        if log.n != self.taken or log.closed or self.closed:
-            return
-        if self.lazy:
-            self._woken = anyio.Event()
-            log._attend_at = min(log._attend_at, self.taken + BACKLOG)
-            await self._woken.wait()
-        else:
+        if log.n == self.taken and not (log.closed or self.closed):
             await log._changed()
 
     def wake(self) -> None:
         """Let a lazy reader look now."""
-        if self._woken is not None:
-            self._woken.set()
-            self._woken = None
+        if self.alarm is not None:
+            self.alarm()
 
     def take_nowait(self, limit: int = KEEP) -> list[Event | Gap]:
         """The next facts, none if there are none; what is no longer kept comes first, as one :class:`Gap`."""
@@ -118,6 +116,10 @@ class Reader:
             found += log._part(start, count)
             self.taken += count
         return found
+
+    @property
+    def has_backlog(self) -> bool:
+        return self.log.n - self.taken >= BACKLOG
 
     def done(self, n: int | None = None) -> None:
         """Say that all facts up to ``n`` (default: all taken ones) have been dealt with."""
@@ -268,8 +270,8 @@ class Log:
         *,
         after: int = 0,
         must: bool = False,
-        lazy: bool = False,
         look: Callable[[], None] | None = None,
+        alarm: Callable[[], None] | None = None,
     ) -> Reader:
         """A cursor that starts behind fact ``after``; a reader that ``must`` sees every fact from there on.
 
@@ -279,7 +281,7 @@ class Log:
             raise ValueError(f"the log of run {self.run} has a reader named {name!r} already")
         if must and after + 1 < self.first:
             raise ValueError(f"reader {name!r} must see fact {after + 1}, and the log begins with {self.first}")
-        reader = Reader(self, name, self._within(after), must, lazy, look)
+        reader = Reader(self, name, self._within(after), must, look, alarm)
         self._readers[name] = reader
         return reader
 
@@ -308,10 +310,10 @@ class Log:
                 reader.look()
                 if reader.passed >= n:
                     return
-            reader.wake()
             event = anyio.Event()
             barrier = (name, n, event)
             self._barriers.append(barrier)
+            reader.wake()
             try:
                 await event.wait()
             finally:
@@ -349,9 +351,8 @@ class Log:
             await self.passed(slowest.name, self.n - KEEP // 2)
 
     def _wake_lazy(self) -> None:
-        for reader in self._readers.values():
-            if reader.lazy:
-                reader.wake()
+        for reader in list(self._readers.values()):
+            reader.wake()
 
     def _attend(self) -> None:
         """Not for each fact, but every few: pack what all have read, trim what nobody needs, wake lazy readers that
@@ -361,7 +362,7 @@ class Log:
         for reader in self._readers.values():
             if reader.must:
                 read = min(read, reader.taken)
-            if reader.lazy:
+            if reader.alarm is not None:
                 due = reader.taken + BACKLOG
                 if n < due:
                     again = min(again, due)
