@@ -233,7 +233,7 @@ class Run:
         self.executor: Executor | None = None
         self.judge: Judge | None = None
         self.tasks: anyio.abc.TaskGroup | None = None
-        self.agent_scope: anyio.CancelScope | None = None
+        self.agent_task: anyio.TaskHandle[None] | None = None
         self.journal_scope: anyio.CancelScope | None = None
         self.agent_at_rest = False
         self.watchdog: Watchdog | None = None
@@ -563,8 +563,8 @@ class Run:
             if states.can_move(self.state, "cancelling") and (asked or ending.status == "cancelled"):
                 self.move("cancelling")
             # At once, not when the supervisor gets round to it: no call and no request starts from here on.
-            if self.agent_scope is not None:
-                self.agent_scope.cancel()
+            if self.agent_task is not None:
+                self.agent_task.cancel()
             if self.executor is not None:
                 self.executor.cancel(ending.reason)
         self.notify()

@@ -120,7 +120,7 @@ async def perform(run: Run, tasks: anyio.abc.TaskGroup, shares: Shares) -> None:
         _write_start(run, lease)
     send, receive = anyio.create_memory_object_stream[Batch](1)
     tasks.start_soon(_execute, run, receive)
-    tasks.start_soon(_think, run, send)
+    run.agent_task = tasks.start_soon(_think, run, send)
     await _until_end(run, watchdog, run.reader)
 
 
@@ -176,33 +176,32 @@ async def _write_journal(run: Run, journal: Journal, reader: Reader) -> None:
 
 async def _think(run: Run, batches: MemoryObjectSendStream[Batch]) -> None:
     assert run.actor is not None
-    with anyio.CancelScope() as run.agent_scope:
-        try:
-            async with batches:
-                result = await run.actor.run(batches)
-        except KeyboardInterrupt:
+    try:
+        async with batches:
+            result = await run.actor.run(batches)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # What a model raises is its run's failure, whatever it is; a real cancel is passed on.
+        if _is_cancel(error) and anyio.current_effective_deadline() == -float("inf"):
             raise
-        except BaseException as error:
-            # What a model raises is its run's failure, whatever it is; a real cancel is passed on.
-            if _is_cancel(error) and anyio.current_effective_deadline() == -float("inf"):
-                raise
-            run.crashed(error)
-        else:
-            if isinstance(result, Answer):
-                run.end(
-                    Ending(
-                        "completed",
-                        "answer",
-                        answer=result.text,
-                        forced=result.forced,
-                        value=result.value,
-                        unverified=result.unverified,
-                    )
+        run.crashed(error)
+    else:
+        if isinstance(result, Answer):
+            run.end(
+                Ending(
+                    "completed",
+                    "answer",
+                    answer=result.text,
+                    forced=result.forced,
+                    value=result.value,
+                    unverified=result.unverified,
                 )
-            else:
-                run.end(Ending(result.status, result.reason))
-        finally:
-            run.agent_ended()
+            )
+        else:
+            run.end(Ending(result.status, result.reason))
+    finally:
+        run.agent_ended()
 
 
 async def _execute(run: Run, batches: MemoryObjectReceiveStream[Batch]) -> None:
