@@ -7,7 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from watchkeeper.messages import CallEnded, Event, Held, Result, Resumed, encode_event
+from watchkeeper.messages import (
+    Call,
+    CallEnded,
+    Event,
+    Held,
+    ModelReplied,
+    Result,
+    Resumed,
+    Usage,
+    UserMessage,
+    encode_event,
+)
 from watchkeeper.shelf import KINDS, PACK, Shelf
 
 PLAIN = (
@@ -29,6 +40,16 @@ def is_plain(found: msgspec.inspect.Type) -> bool:
         case msgspec.inspect.DictType(key_type=key, value_type=value):
             return is_plain(key) and is_plain(value)
     return isinstance(found, PLAIN)
+
+
+CALL = Call("c1", "look", "{}", 1)
+WHOLE: dict[str, list[Any]] = {
+    "text": ["", "said"],
+    "calls": [(), (CALL, CALL)],
+    "usage": [None, Usage(1, 2)],
+    "result": [Result("c1", "look", "finished", "found it"), Result("c2", "look", "failed", "gone", error="gone")],
+}
+"""Of the fields that stay as they are."""
 
 
 def values_of(found: msgspec.inspect.Type) -> list[Any]:
@@ -61,7 +82,9 @@ def fields_of(kind: type[Event]) -> dict[str, msgspec.inspect.Type]:
 
 def facts(kind: type[Event], start: int = 1) -> list[Event]:
     """As many as are packed, with all values of each field among them."""
-    choices = {name: values_of(found) for name, found in fields_of(kind).items()}
+    choices = {
+        name: WHOLE[name] if name in KINDS[kind] else values_of(found) for name, found in fields_of(kind).items()
+    }
     made = []
     for n in range(start, start + PACK):
         values = {name: among[n % len(among)] for name, among in choices.items()}
@@ -82,14 +105,27 @@ def test_every_fact_comes_back(kind: type[Event]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_packed_has_plain_fields_alone(kind: type[Event]) -> None:
-    assert all(map(is_plain, fields_of(kind).values()))
+    assert all(is_plain(found) for name, found in fields_of(kind).items() if name not in KINDS[kind])
+
+
+def test_the_texts_of_the_conversation_stay_as_they_are() -> None:
+    shelf = Shelf("r1")
+    put = [*facts(CallEnded)[: PACK // 2], *facts(ModelReplied, PACK // 2 + 1)[: PACK // 2]]
+    shelf.put(put)
+    for fact, before in zip(shelf.part(0, PACK), put, strict=True):
+        if isinstance(fact, CallEnded) and isinstance(before, CallEnded):
+            assert fact.result is before.result
+        else:
+            assert isinstance(fact, ModelReplied)
+            assert isinstance(before, ModelReplied)
+            assert fact.text is before.text
+            assert fact.calls is before.calls
 
 
 def test_others_stay_as_they_are_in_their_places() -> None:
     shelf = Shelf("r1")
     put: list[Event] = facts(Held)
-    result = Result("c1", "look", "finished", "found it")
-    put[3] = CallEnded(4, "r1", 0.5, 0.5, result=result)
+    put[3] = UserMessage(4, "r1", 0.5, 0.5, text="Go on.")
     put[-1] = Resumed(PACK, "r1", 0.5, 0.5)
     shelf.put(put)
     found = shelf.part(0, PACK)

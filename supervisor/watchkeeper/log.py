@@ -7,9 +7,7 @@ from trimming; a viewer that is slow sees a gap.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -29,7 +27,7 @@ JOURNAL = "journal"
 BACKLOG = 256
 """Facts after which a lazy reader is woken although nobody waits for it."""
 
-FRESH = 16
+FRESH = 8
 """Facts that are not packed: readers that keep up look at them."""
 
 OURS = frozenset(
@@ -170,7 +168,7 @@ class Log:
         self.closed = False
         self._shelf = Shelf(run)
         """The older ones of the facts that are kept."""
-        self._events: deque[Event] = deque()
+        self._events: list[Event] = []
         """The others."""
         self._folds: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
         self._readers: dict[str, Reader] = {}
@@ -254,15 +252,12 @@ class Log:
         return (*self._shelf.part(0, len(self._shelf)), *self._events)
 
     def _part(self, start: int, count: int) -> list[Event]:
-        """So many of the facts that are kept, from this place on. What is asked for stands near the end, as a rule."""
-        packed = len(self._shelf)
-        if start < packed:
-            found = self._shelf.part(start, count)
-            return [*found, *islice(self._events, count - len(found))]
-        behind = packed + len(self._events) - start
-        last = list(islice(reversed(self._events), behind - count, behind))
-        last.reverse()
-        return last
+        """So many of the facts that are kept, from this place on."""
+        place = start - len(self._shelf)
+        if place >= 0:
+            return self._events[place : place + count]
+        found = self._shelf.part(start, count)
+        return found + self._events[: count - len(found)]
 
     def reader(
         self,
@@ -369,11 +364,11 @@ class Log:
                 else:
                     reader.wake()
         self._attend_at = again
-        events = self._events
-        first = n - len(events) + 1
-        while first + PACK - 1 <= min(read, n - FRESH):
-            self._shelf.put([events.popleft() for _ in range(PACK)])
-            first += PACK
+        packs = (min(read, n - FRESH) - n + len(self._events)) // PACK
+        for place in range(0, packs * PACK, PACK):
+            self._shelf.put(self._events[place : place + PACK])
+        if packs > 0:
+            del self._events[: packs * PACK]
         self._trim(read + 1)
 
     async def _changed(self) -> None:
@@ -394,9 +389,8 @@ class Log:
 
     def _trim(self, needed: int) -> None:
         """Drop what is beyond what is to be kept, up to the fact ``needed``, which somebody has not read yet."""
-        shelf, events = self._shelf, self._events
+        shelf = self._shelf
         while len(shelf) and self.n - shelf.first - PACK + 1 >= self.keep and shelf.first + PACK <= needed:
             shelf.drop()
         if not len(shelf):
-            for _ in range(min(len(events) - self.keep, needed - self.first)):
-                events.popleft()
+            del self._events[: max(0, min(len(self._events) - self.keep, needed - self.first))]

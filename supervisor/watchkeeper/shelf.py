@@ -2,48 +2,80 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 
 from .messages import (
     CallAdmitted,
+    CallEnded,
     CallProposed,
     CallStarted,
     Event,
     EvidenceFound,
     Held,
     ModelFirstChunk,
+    ModelReplied,
     ModelRequested,
     ModelStreamed,
     Settled,
     TurnStarted,
 )
 
-PACK = 32
+PACK = 16
 """Facts that are packed together."""
-KINDS: tuple[type[Event], ...] = (
-    TurnStarted, Held, ModelRequested, ModelFirstChunk, ModelStreamed, Settled, CallProposed, CallAdmitted, CallStarted,
-    EvidenceFound,
-)  # fmt: skip
-"""What is packed: facts of plain fields alone. Replies and results stay as they are, for the conversation holds their
-texts too, and of other kinds there are few."""
+KINDS: dict[type[Event], tuple[str, ...]] = {
+    TurnStarted: (),
+    Held: (),
+    ModelRequested: (),
+    ModelFirstChunk: (),
+    ModelStreamed: (),
+    Settled: (),
+    ModelReplied: ("text", "calls", "usage"),
+    CallProposed: (),
+    CallAdmitted: (),
+    CallStarted: (),
+    CallEnded: ("result",),
+    EvidenceFound: (),
+}
+"""What is packed, and the fields that stay as they are: texts that the conversation holds too, and what is not plain.
+Facts of other kinds are few, and stay as they are."""
 
-_CODES: dict[type[Event], int] = {kind: code for code, kind in enumerate(KINDS)}
-_FIELDS = tuple(kind.__struct_fields__ for kind in KINDS)
+_FIRST = 2
+"""Fields that are not packed: the number and the run, which are known."""
+
+
+class _Form(NamedTuple):
+    """How facts of a kind are packed."""
+
+    code: int
+    kind: type[Event]
+    fields: tuple[str, ...]
+    whole: tuple[int, ...]
+    """Places of the fields that stay as they are, in what is packed."""
+
+
+_FORMS = tuple(
+    _Form(
+        code,
+        kind,
+        kind.__struct_fields__,
+        tuple(kind.__struct_fields__.index(name) - _FIRST + 1 for name in whole),
+    )
+    for code, (kind, whole) in enumerate(KINDS.items())
+)
+_FORM_OF = {form.kind: form for form in _FORMS}
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
-_fields_of = msgspec.structs.astuple
+_values_of = msgspec.structs.astuple
 
 
 class Pack(NamedTuple):
-    """The bytes of so many facts, and those of them that are kept as they are."""
+    """The bytes of so many facts, and what of them is kept as it is, in order."""
 
     data: bytes
-    whole: tuple[Event, ...]
+    whole: tuple[Any, ...]
 
 
 class Shelf:
@@ -53,7 +85,7 @@ class Shelf:
 
     def __init__(self, run: str) -> None:
         self._run = run
-        self._packs: deque[Pack] = deque()
+        self._packs: list[Pack] = []
         self.first = 1
         """Number of the oldest fact, if there is any."""
 
@@ -68,7 +100,7 @@ class Shelf:
 
     def drop(self) -> None:
         """Forget the oldest :data:`PACK` facts."""
-        self._packs.popleft()
+        del self._packs[0]
         self.first += PACK
 
     def part(self, start: int, count: int) -> list[Event]:
@@ -78,33 +110,39 @@ class Shelf:
             return []
         begin = start // PACK
         found: list[Event] = []
-        for place, pack in enumerate(islice(self._packs, begin, (end - 1) // PACK + 1), begin):
-            found += self._unpacked(pack, self.first + place * PACK)
+        for place, pack in enumerate(self._packs[begin : (end - 1) // PACK + 1], begin):
+            found += _unpacked(pack, self.first + place * PACK, self._run)
         return found[start - begin * PACK : end - begin * PACK]
-
-    def _unpacked(self, pack: Pack, first: int) -> Iterator[Event]:
-        whole = iter(pack.whole)
-        for n, row in enumerate(_decode(pack.data), first):
-            if row is None:
-                yield next(whole)
-            else:
-                values = (tuple(value) if type(value) is list else value for value in row[1:])
-                code: int = row[0]
-                fields: dict[str, Any] = dict(zip(_FIELDS[code], (n, self._run, *values), strict=True))
-                yield KINDS[code](**fields)
 
 
 def _packed(facts: Sequence[Event]) -> Pack:
-    whole: list[Event] = []
-    rows: list[tuple[Any, ...] | None] = []
+    whole: list[Any] = []
+    rows: list[list[Any] | None] = []
     for fact in facts:
-        code = _CODES.get(type(fact))
-        if code is None:
+        form = _FORM_OF.get(type(fact))
+        if form is None:
             whole.append(fact)
             rows.append(None)
-        else:
-            rows.append((code, *_fields_of(fact)[2:]))  # without its number and the run
+            continue
+        row = [form.code, *_values_of(fact)[_FIRST:]]
+        for place in form.whole:
+            whole.append(row[place])
+            row[place] = None
+        rows.append(row)
     try:
         return Pack(_encode(rows), tuple(whole))
     except UnicodeEncodeError:  # half a character, which only memory can hold
         return Pack(_encode([None] * len(facts)), tuple(facts))
+
+
+def _unpacked(pack: Pack, first: int, run: str) -> Iterator[Event]:
+    whole = iter(pack.whole)
+    for n, row in enumerate(_decode(pack.data), first):
+        if row is None:
+            yield next(whole)
+            continue
+        form = _FORMS[row[0]]
+        values = [tuple(value) if type(value) is list else value for value in row]
+        for place in form.whole:
+            values[place] = next(whole)
+        yield form.kind(**dict(zip(form.fields, (n, run, *values[1:]), strict=True)))
