@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import msgspec
 import pytest
 
+from watchkeeper.history import MARK, History
 from watchkeeper.messages import (
     Call,
     CallEnded,
@@ -155,3 +158,46 @@ def test_parts_lie_across_packs_and_the_oldest_goes() -> None:
     shelf.drop()
     assert (len(shelf), shelf.first) == (2 * PACK, 41 + PACK)
     assert shelf.part(3, 2) == put[PACK + 3 : PACK + 5]
+
+
+OUTPUTS = ("found it", "", f"{MARK} says so, and {MARK} again", "Zürich 🚲", "[look]\n[look]\n", "x" * 3000)
+
+
+@pytest.mark.parametrize("label", [None, lambda tool: f"[{tool}]"])
+def test_the_text_of_a_result_is_had_from_the_conversation(label: Callable[[str], str] | None) -> None:
+    """Whatever a tool has written, and whatever words of ours stand above and below it."""
+    history, shelf = History(label=label), Shelf("r1")
+    shelf.texts = history
+    results = [
+        Result(f"c{place}", "look", kind, output, by=by, note=note, heading=heading)
+        for place, (output, kind, by, note, heading) in enumerate(
+            product(OUTPUTS, ("finished", "refused"), (None, "guard"), ("", "Not again."), ("", "Of another call."))
+        )
+    ]
+    calls = tuple(Call(one.call_id, "look", "{}") for one in results)
+    history.folds[ModelReplied](ModelReplied(1, "r1", 0.5, 0.5, text="", calls=calls))
+    ended = [CallEnded(n, "r1", 0.5, 0.5, result=result) for n, result in enumerate(results, 1)]
+    assert len(ended) % PACK == 0
+    for start in range(0, len(ended), PACK):
+        for event in ended[start : start + PACK]:
+            history.folds[CallEnded](event)
+        shelf.put(ended[start : start + PACK])
+    found = shelf.part(0, len(ended))
+    assert found == ended
+    assert [*map(encode_event, found)] == [*map(encode_event, ended)]
+    held = [one.result is before.result for one, before in zip(of_ends(found), ended, strict=True)]
+    # A word of ours above or below a text without a label is part of the one text that is held.
+    assert held == [history.text_at(place) != one.content for place, one in enumerate(results, 1)]
+    assert held.count(False) >= len(OUTPUTS) * 4
+
+
+def of_ends(facts: list[Event]) -> list[CallEnded]:
+    return [fact for fact in facts if isinstance(fact, CallEnded)]
+
+
+def test_a_text_that_is_not_in_the_conversation_stays() -> None:
+    history, shelf = History(), Shelf("r1")
+    shelf.texts = history
+    put = facts(CallEnded)
+    shelf.put(put)
+    assert shelf.part(0, PACK) == put

@@ -16,7 +16,7 @@ from .messages import Event
 from .messages import Gap as Gap
 from .redaction import NOTHING_SECRET, Redaction, texts_of
 from .seams import Seams
-from .shelf import PACK, Shelf
+from .shelf import PACK, Shelf, Texts
 
 KEEP = 1000
 """Facts that the log keeps for late viewers, and the lag of watchdog or journal at which no new call starts."""
@@ -182,6 +182,10 @@ class Log:
     def first(self) -> int:
         """Number of the oldest fact that is still kept."""
         return self.n - len(self._events) - len(self._shelf) + 1
+
+    def rest_on(self, texts: Texts) -> None:
+        """The texts of results are held there: the log need not hold them a second time."""
+        self._shelf.texts = texts
 
     def attach(self, fold: Fold) -> None:
         for kind, apply in fold.folds.items():

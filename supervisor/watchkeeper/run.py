@@ -175,6 +175,7 @@ class Run:
         self.evidence = Evidence(agent.required, agent.required_any, agent.fresh)
         self.log.attach(self.ledger)
         self.log.attach(self.history)
+        self.log.rest_on(self.history)
         self.log.attach(self.evidence)
         self.unfinished = tuple(unfinished)
         self.approver = supervisor.approver

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,6 +19,7 @@ from .messages import (
     ModelReplied,
     ModelRequested,
     ModelStreamed,
+    Result,
     Settled,
     TurnStarted,
 )
@@ -39,8 +40,9 @@ KINDS: dict[type[Event], tuple[str, ...]] = {
     CallEnded: ("result",),
     EvidenceFound: (),
 }
-"""What is packed, and the fields that stay as they are: texts that the conversation holds too, and what is not plain.
-Facts of other kinds are few, and stay as they are."""
+"""What is packed, and the fields that stay as they are: texts that the conversation holds too, and what is not plain;
+of a result all but the text is packed, if that can be had from the conversation. Facts of other kinds are few, and stay
+as they are."""
 
 _FIRST = 2
 """Fields that are not packed: the number and the run, which are known."""
@@ -53,18 +55,25 @@ class _Form(NamedTuple):
     kind: type[Event]
     fields: tuple[str, ...]
     whole: tuple[int, ...]
-    """Places of the fields that stay as they are, in what is packed."""
+    """Places of the fields that stay as they are."""
+    defaults: tuple[tuple[str, object], ...]
+    """Those of which there is more than one object: only the very default is left out of a line of JSON."""
 
 
-_FORMS = tuple(
-    _Form(
+def _form(code: int, kind: type[Event], whole: tuple[str, ...]) -> _Form:
+    fields = kind.__struct_fields__
+    defaults = zip(fields[-len(kind.__struct_defaults__) :], kind.__struct_defaults__, strict=True)
+    return _Form(
         code,
         kind,
-        kind.__struct_fields__,
-        tuple(kind.__struct_fields__.index(name) - _FIRST + 1 for name in whole),
+        fields,
+        tuple(fields.index(name) - _FIRST + 1 for name in whole),
+        tuple((name, value) for name, value in defaults if type(value) is float or (type(value) is str and value)),
     )
-    for code, (kind, whole) in enumerate(KINDS.items())
-)
+
+
+_FORMS = tuple(_form(code, kind, whole) for code, (kind, whole) in enumerate(KINDS.items()))
+_TEXT = Result.__struct_fields__.index("content")
 _FORM_OF = {form.kind: form for form in _FORMS}
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -78,13 +87,23 @@ class Pack(NamedTuple):
     whole: tuple[Any, ...]
 
 
+class Texts(Protocol):
+    """Who holds the texts of results, for good: the conversation."""
+
+    def place_of(self, result: Result) -> int | None:
+        """Where the very text of a result stands; None: it does not."""
+
+    def text_at(self, place: int) -> str: ...
+
+
 class Shelf:
     """Packs of the facts of one run, oldest first, without gaps. What is read is equal to what was put in."""
 
-    __slots__ = ("_packs", "_run", "first")
+    __slots__ = ("_packs", "_run", "first", "texts")
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, texts: Texts | None = None) -> None:
         self._run = run
+        self.texts = texts
         self._packs: list[Pack] = []
         self.first = 1
         """Number of the oldest fact, if there is any."""
@@ -96,7 +115,7 @@ class Shelf:
         """Add the next :data:`PACK` facts."""
         if not self._packs:
             self.first = facts[0].n
-        self._packs.append(_packed(facts))
+        self._packs.append(self._packed(facts))
 
     def drop(self) -> None:
         """Forget the oldest :data:`PACK` facts."""
@@ -111,38 +130,51 @@ class Shelf:
         begin = start // PACK
         found: list[Event] = []
         for place, pack in enumerate(self._packs[begin : (end - 1) // PACK + 1], begin):
-            found += _unpacked(pack, self.first + place * PACK, self._run)
+            found += self._unpacked(pack, self.first + place * PACK)
         return found[start - begin * PACK : end - begin * PACK]
 
+    def _packed(self, facts: Sequence[Event]) -> Pack:
+        whole: list[Any] = []
+        rows: list[list[Any] | None] = []
+        for fact in facts:
+            form = _FORM_OF.get(type(fact))
+            if form is None:
+                whole.append(fact)
+                rows.append(None)
+                continue
+            row = [form.code, *_values_of(fact)[_FIRST:]]
+            for place in form.whole:
+                value, row[place] = row[place], None
+                at = self.texts.place_of(value) if type(value) is Result and self.texts is not None else None
+                if at is None:
+                    whole.append(value)
+                else:
+                    row[place] = [at, *_values_of(value)]
+                    row[place][_TEXT + 1] = None
+            rows.append(row)
+        try:
+            return Pack(_encode(rows), tuple(whole))
+        except UnicodeEncodeError:  # half a character, which only memory can hold
+            return Pack(_encode([None] * len(facts)), tuple(facts))
 
-def _packed(facts: Sequence[Event]) -> Pack:
-    whole: list[Any] = []
-    rows: list[list[Any] | None] = []
-    for fact in facts:
-        form = _FORM_OF.get(type(fact))
-        if form is None:
-            whole.append(fact)
-            rows.append(None)
-            continue
-        row = [form.code, *_values_of(fact)[_FIRST:]]
-        for place in form.whole:
-            whole.append(row[place])
-            row[place] = None
-        rows.append(row)
-    try:
-        return Pack(_encode(rows), tuple(whole))
-    except UnicodeEncodeError:  # half a character, which only memory can hold
-        return Pack(_encode([None] * len(facts)), tuple(facts))
+    def _unpacked(self, pack: Pack, first: int) -> Iterator[Event]:
+        whole = iter(pack.whole)
+        for n, row in enumerate(_decode(pack.data), first):
+            if row is None:
+                yield next(whole)
+                continue
+            form = _FORMS[row[0]]
+            values = [tuple(value) if type(value) is list else value for value in row]
+            for place in form.whole:
+                values[place] = self._result(values[place]) if values[place] is not None else next(whole)
+            fields = dict(zip(form.fields, (n, self._run, *values[1:]), strict=True))
+            for name, default in form.defaults:
+                if fields[name] == default:
+                    del fields[name]
+            yield form.kind(**fields)
 
-
-def _unpacked(pack: Pack, first: int, run: str) -> Iterator[Event]:
-    whole = iter(pack.whole)
-    for n, row in enumerate(_decode(pack.data), first):
-        if row is None:
-            yield next(whole)
-            continue
-        form = _FORMS[row[0]]
-        values = [tuple(value) if type(value) is list else value for value in row]
-        for place in form.whole:
-            values[place] = next(whole)
-        yield form.kind(**dict(zip(form.fields, (n, run, *values[1:]), strict=True)))
+    def _result(self, row: tuple[Any, ...]) -> Result:
+        assert self.texts is not None
+        at, *values = row
+        values[_TEXT] = self.texts.text_at(at)
+        return Result(*values)
