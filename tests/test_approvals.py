@@ -104,7 +104,7 @@ async def test_a_call_waits_for_a_yes_and_runs_once() -> None:
     async with attended(WRITE) as run:
         (approval,) = await waiting(run)
         await anyio.sleep(100)
-        assert of(list(run.log._events), CallStarted) == []
+        assert of(list(run.log.kept()), CallStarted) == []
         assert (approval.tool, approval.arguments, approval.why) == (
             "write_file",
             '{"path":"a","text":"x"}',
@@ -181,7 +181,7 @@ async def test_a_yes_to_other_arguments_is_none() -> None:
             assert caught.value.code == "hash"
         assert run.approvals == (approval,)
         await anyio.sleep(50)
-        assert of(list(run.log._events), CallStarted) == []
+        assert of(list(run.log.kept()), CallStarted) == []
         run.cancel()
         assert await results(run) == [("not_run", None)]
 
@@ -307,7 +307,7 @@ async def test_what_waits_takes_no_place_from_what_could_run() -> None:
     async with attended(turn, profile=profile) as run:
         approvals = await waiting(run, 16)
         await anyio.sleep(0.5)
-        assert [event.tool for event in of(list(run.log._events), CallStarted)] == ["look"]
+        assert [event.tool for event in of(list(run.log.kept()), CallStarted)] == ["look"]
         for n, approval in enumerate(approvals):
             run.deny(approval.id) if n % 2 else run.approve(approval.id, approval.arguments_hash)
         kinds = [kind for kind, _ in await results(run)]

@@ -304,9 +304,9 @@ async def broken_off(which: Tool, arguments: dict[str, Any]) -> list[Event]:
     """The log of a run that was killed in the middle of a call, by another supervisor: its ids are others."""
     async with Supervisor(seams=VirtualSeams(seed=2), plugged=False, keep=10_000) as supervisor:
         run = await supervisor.start(Agent(scripted(call((which.name, arguments))), [which]), "x")
-        while not of(list(run.log._events), CallStarted):
+        while not of(list(run.log.kept()), CallStarted):
             await anyio.sleep(0.1)
-        events = [event for event in run.log._events if isinstance(event, Event)]
+        events = [event for event in run.log.kept() if isinstance(event, Event)]
         run.cancel(mode="kill")
         await run.wait()
     return events
@@ -383,7 +383,7 @@ async def test_what_breaks_off_a_second_time_is_still_known_as_the_first() -> No
         await anyio.sleep(1)
         run.approve(run.approvals[0].id, run.approvals[0].arguments_hash)
         await anyio.sleep(1)
-        events = [event for event in run.log._events if isinstance(event, Event)]
+        events = [event for event in run.log.kept() if isinstance(event, Event)]
         run.cancel()
         await run.wait()
     (again,) = unfinished(events)

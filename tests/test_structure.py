@@ -32,7 +32,7 @@ LAYERS = tuple(
         " fingerprint finishing fitting goal guards history host jsontext"
         " keyed ladder ledger locks log memory model monitor naming observers occurrences opinions outputs pace"
         " plan planner plugins price prices private profiles provider recovery redaction reports results retry rush"
-        " shared states stopwatch supply threads thresholds tools trampoline wording",
+        " shared shelf states stopwatch supply threads thresholds tools trampoline wording",
         "actors",
         "attempt hooks leasing obeying origin orphans recalling run supervisor threadsafe windup wiring",
         "cassette cli configuration handover journal models observe service testing",
@@ -69,7 +69,7 @@ PURE = {
     ),
     *("escapes", "fingerprint", "finishing", "fitting", "goal", "guards", "history", "jsontext", "ladder", "ledger"),
     *("occurrences", "plan", "planner", "price", "profiles", "provider", "recovery", "redaction", "results", "shared"),
-    *("states", "stopwatch", "wording"),
+    *("shelf", "states", "stopwatch", "wording"),
 }
 IMPURE_IMPORTS = frozenset({"anyio", "asyncio", "trio", "time", "random", "threading", "os", "socket"})
 

@@ -6,7 +6,7 @@ counts twice.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
@@ -207,7 +207,7 @@ class Approvals:
         self._grants: list[Grant] = []
         self._answered: dict[str, How] = {}
         self._kept: dict[str, Kept] = {}
-        self.before: frozenset[str] = frozenset()
+        self.before: Collection[str] = ()
         """Approvals that were answered before the run was recovered."""
 
     def __contains__(self, approval: str) -> bool:

@@ -5,43 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .messages import CallAdmitted, CallEnded, CallProposed, CallRecord, CallReplaced, CallStarted, Event, Result
+import msgspec
+
+from .messages import CallAdmitted, CallEnded, CallProposed, CallRecord, CallReplaced, CallStarted, Event, Kind, Result
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False, gc=False):
     """One call on its way from proposed to ended."""
 
-    __slots__ = (
-        "call_id",
-        "ended",
-        "frame",
-        "instead",
-        "kind",
-        "productive",
-        "ran",
-        "slot",
-        "started",
-        "tool",
-        "turn",
-        "wait",
-        "writes",
-    )
-
-    def __init__(self, call_id: str, tool: str, turn: int, slot: int) -> None:
-        self.call_id = call_id
-        self.tool = tool
-        self.turn = turn
-        self.slot = slot
-        self.writes = False
-        self.started = False
-        self.ended: int = 0
-        """Number of the fact that says so; 0 before that."""
-        self.kind: Any = "not_run"
-        self.productive = False
-        self.wait = 0.0
-        self.ran = 0.0
-        self.frame: str | None = None
-        self.instead = ""
+    call_id: str
+    tool: str
+    turn: int
+    slot: int
+    writes: bool = False
+    started: bool = False
+    ended: int = 0
+    """Number of the fact that says so; 0 before that."""
+    kind: Kind = "not_run"
+    productive: bool = False
+    wait: float = 0.0
+    ran: float = 0.0
+    frame: str | None = None
+    instead: str = ""
 
     def record(self) -> CallRecord:
         return CallRecord(
@@ -69,7 +54,10 @@ class Ledger:
         self.ended = 0
         self.by_tool: dict[str, int] = {}
         """Calls that were started, by tool."""
-        self.folds: dict[type[Event], Callable[[Any], None]] = {
+
+    @property
+    def folds(self) -> dict[type[Event], Callable[[Any], None]]:
+        return {
             CallProposed: self._proposed,
             CallAdmitted: self._admitted,
             CallReplaced: self._replaced,

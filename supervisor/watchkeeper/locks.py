@@ -26,6 +26,9 @@ class Grip:
         self.event: anyio.Event | None = None
 
 
+NOTHING_ABOVE: frozenset[Grip] = frozenset()
+
+
 class Locks:
     """Grants grips in the order in which they are asked for, as soon as nothing that they conflict with is held.
 

@@ -7,9 +7,7 @@ from trimming; a viewer that is slow sees a gap.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -18,6 +16,7 @@ from .messages import Event
 from .messages import Gap as Gap
 from .redaction import NOTHING_SECRET, Redaction, texts_of
 from .seams import Seams
+from .shelf import PACK, Shelf, Texts
 
 KEEP = 1000
 """Facts that the log keeps for late viewers, and the lag of watchdog or journal at which no new call starts."""
@@ -27,6 +26,9 @@ JOURNAL = "journal"
 
 BACKLOG = 256
 """Facts after which a lazy reader is woken although nobody waits for it."""
+
+FRESH = 8
+"""Facts that are not packed: readers that keep up look at them."""
 
 OURS = frozenset(
     (
@@ -42,7 +44,8 @@ E = TypeVar("E", bound=Event)
 class Fold(Protocol):
     """Something that is computed from the facts: ``folds`` names a function for each type of fact that matters to it.
 
-    They are called in the order of the facts, inside :meth:`Log.append`, and must not raise.
+    They are asked for once, when it is attached, and called in the order of the facts, inside :meth:`Log.append`; they
+    must not raise.
     """
 
     @property
@@ -52,21 +55,26 @@ class Fold(Protocol):
 class Reader:
     """A cursor on a log. ``passed`` is the number of the last fact that the reader is done with.
 
-    A *lazy* reader is not woken for each fact, but when somebody waits for it (:meth:`Log.passed`), when it has a
-    backlog, and at the end. One that can ``look``, which deals with all facts that are there and never waits, is asked
-    to at once by whoever waits for it: that is two turns of the event loop less.
+    A lazy reader has an ``alarm`` and does not wait for facts: it is told when somebody waits for it
+    (:meth:`Log.passed`), when it has a backlog, and at the end. One that can ``look``, which deals with all facts that
+    are there and never waits, is asked to at once by whoever waits for it: that is two turns of the event loop less.
     """
 
     def __init__(
-        self, log: Log, name: str, after: int, must: bool, lazy: bool = False, look: Callable[[], None] | None = None
+        self,
+        log: Log,
+        name: str,
+        after: int,
+        must: bool,
+        look: Callable[[], None] | None = None,
+        alarm: Callable[[], None] | None = None,
     ) -> None:
         self.look = look
+        self.alarm = alarm
         self.log = log
         self.name = name
         self.must = must
-        self.lazy = lazy
         self.closed = False
-        self._woken: anyio.Event | None = None
         self.taken = after
         self.passed = after
 
@@ -84,20 +92,13 @@ class Reader:
     async def wait(self) -> None:
         """Wait until there is something to take, or the log has ended."""
         log = self.log
-        if log.n != self.taken or log.closed or self.closed:
-            return
-        if self.lazy:
-            self._woken = anyio.Event()
-            log._attend_at = min(log._attend_at, self.taken + BACKLOG)
-            await self._woken.wait()
-        else:
+        if log.n == self.taken and not (log.closed or self.closed):
             await log._changed()
 
     def wake(self) -> None:
         """Let a lazy reader look now."""
-        if self._woken is not None:
-            self._woken.set()
-            self._woken = None
+        if self.alarm is not None:
+            self.alarm()
 
     def take_nowait(self, limit: int = KEEP) -> list[Event | Gap]:
         """The next facts, none if there are none; what is no longer kept comes first, as one :class:`Gap`."""
@@ -113,6 +114,10 @@ class Reader:
             found += log._part(start, count)
             self.taken += count
         return found
+
+    @property
+    def has_backlog(self) -> bool:
+        return self.log.n - self.taken >= BACKLOG
 
     def done(self, n: int | None = None) -> None:
         """Say that all facts up to ``n`` (default: all taken ones) have been dealt with."""
@@ -161,23 +166,30 @@ class Log:
         self.turn = 0
         self.user_turn = 0
         self.closed = False
-        self._events: deque[Event] = deque()
-        self._folds: dict[type[Event], list[Callable[[Any], None]]] = {}
+        self._shelf = Shelf(run)
+        """The older ones of the facts that are kept."""
+        self._events: list[Event] = []
+        """The others."""
+        self._folds: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}
         self._readers: dict[str, Reader] = {}
         self._waiting: anyio.Event | None = None
         self._barriers: list[tuple[str, int, anyio.Event]] = []
-        self._attend_at = keep + 1
-        """Number of the fact at which there is something to trim or a lazy reader to wake."""
+        self._attend_at = min(keep + 1, FRESH + PACK)
+        """Number of the fact at which there is something to pack or to trim, or a lazy reader to wake."""
         self.last_t = 0.0
 
     @property
     def first(self) -> int:
         """Number of the oldest fact that is still kept."""
-        return self.n - len(self._events) + 1
+        return self.n - len(self._events) - len(self._shelf) + 1
+
+    def rest_on(self, texts: Texts) -> None:
+        """The texts of results are held there: the log need not hold them a second time."""
+        self._shelf.texts = texts
 
     def attach(self, fold: Fold) -> None:
         for kind, apply in fold.folds.items():
-            self._folds.setdefault(kind, []).append(apply)
+            self._folds[kind] = (*self._folds.get(kind, ()), apply)
 
     def append(self, kind: type[E], *, slot: int = 0, **fields: Any) -> E:
         """Append a fact and return it. Raises ``RuntimeError`` after the end record: nothing comes after that."""
@@ -224,8 +236,8 @@ class Log:
             self.context, at = event.context, event.at
             also(event)
             self._events.append(event)
-            if len(self._events) > self.keep:
-                self._events.popleft()
+            if self.n >= self._attend_at:
+                self._attend()
             for apply in self._folds.get(type(event), ()):
                 apply(event)
         self.began = self._clock() - self.last_t
@@ -241,14 +253,15 @@ class Log:
 
     def kept(self) -> tuple[Event, ...]:
         """The facts that are still there, from :attr:`first` on."""
-        return tuple(self._events)
+        return (*self._shelf.part(0, len(self._shelf)), *self._events)
 
     def _part(self, start: int, count: int) -> list[Event]:
-        """So many of the facts that are kept, from this place on. What is asked for stands near the end, as a rule."""
-        behind = len(self._events) - start
-        last = list(islice(reversed(self._events), behind - count, behind))
-        last.reverse()
-        return last
+        """So many of the facts that are kept, from this place on."""
+        place = start - len(self._shelf)
+        if place >= 0:
+            return self._events[place : place + count]
+        found = self._shelf.part(start, count)
+        return found + self._events[: count - len(found)]
 
     def reader(
         self,
@@ -256,8 +269,8 @@ class Log:
         *,
         after: int = 0,
         must: bool = False,
-        lazy: bool = False,
         look: Callable[[], None] | None = None,
+        alarm: Callable[[], None] | None = None,
     ) -> Reader:
         """A cursor that starts behind fact ``after``; a reader that ``must`` sees every fact from there on.
 
@@ -267,7 +280,7 @@ class Log:
             raise ValueError(f"the log of run {self.run} has a reader named {name!r} already")
         if must and after + 1 < self.first:
             raise ValueError(f"reader {name!r} must see fact {after + 1}, and the log begins with {self.first}")
-        reader = Reader(self, name, self._within(after), must, lazy, look)
+        reader = Reader(self, name, self._within(after), must, look, alarm)
         self._readers[name] = reader
         return reader
 
@@ -296,10 +309,10 @@ class Log:
                 reader.look()
                 if reader.passed >= n:
                     return
-            reader.wake()
             event = anyio.Event()
             barrier = (name, n, event)
             self._barriers.append(barrier)
+            reader.wake()
             try:
                 await event.wait()
             finally:
@@ -337,19 +350,30 @@ class Log:
             await self.passed(slowest.name, self.n - KEEP // 2)
 
     def _wake_lazy(self) -> None:
-        for reader in self._readers.values():
-            if reader.lazy:
-                reader.wake()
+        for reader in list(self._readers.values()):
+            reader.wake()
 
     def _attend(self) -> None:
-        """Not for each fact, but every few: trim what nobody needs, wake lazy readers that have a backlog."""
+        """Not for each fact, but every few: pack what all have read, trim what nobody needs, wake lazy readers that
+        have a backlog."""
         n = self.n
-        self._attend_at = n + 1 + min(self.keep // 16, 64)
+        again, read = n + 1 + min(self.keep // 16, PACK - 1), n
         for reader in self._readers.values():
-            if reader.lazy and n - reader.taken >= BACKLOG:
-                reader.wake()
-        if len(self._events) > self.keep:
-            self._trim()
+            if reader.must:
+                read = min(read, reader.taken)
+            if reader.alarm is not None:
+                due = reader.taken + BACKLOG
+                if n < due:
+                    again = min(again, due)
+                else:
+                    reader.wake()
+        self._attend_at = again
+        packs = (min(read, n - FRESH) - n + len(self._events)) // PACK
+        for place in range(0, packs * PACK, PACK):
+            self._shelf.put(self._events[place : place + PACK])
+        if packs > 0:
+            del self._events[: packs * PACK]
+        self._trim(read + 1)
 
     async def _changed(self) -> None:
         if self._waiting is None:
@@ -367,11 +391,10 @@ class Log:
                 kept.append(barrier)
         self._barriers = kept
 
-    def _trim(self) -> None:
-        events = self._events
-        keep_from = self.n + 1
-        for reader in self._readers.values():
-            if reader.must and reader.taken + 1 < keep_from:
-                keep_from = reader.taken + 1
-        for _ in range(min(len(events) - self.keep, keep_from - self.first)):
-            events.popleft()
+    def _trim(self, needed: int) -> None:
+        """Drop what is beyond what is to be kept, up to the fact ``needed``, which somebody has not read yet."""
+        shelf = self._shelf
+        while len(shelf) and self.n - shelf.first - PACK + 1 >= self.keep and shelf.first + PACK <= needed:
+            shelf.drop()
+        if not len(shelf):
+            del self._events[: max(0, min(len(self._events) - self.keep, needed - self.first))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -44,10 +44,10 @@ class Occurrences:
     key, once. ``taken``: keys that this very run has used before it was recovered.
     """
 
-    def __init__(self, run: str, unfinished: Iterable[Unfinished] = (), taken: Iterable[str] = ()) -> None:
+    def __init__(self, run: str, unfinished: Iterable[Unfinished] = (), taken: Collection[str] = ()) -> None:
         self._run = run
         self._unfinished = list(unfinished)
-        self._taken = frozenset(taken)
+        self._taken: Collection[str] = frozenset(taken) if taken else ()
         self._counts: dict[str, int] = {}
 
     def known(self, key: str) -> None:

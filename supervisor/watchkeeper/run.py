@@ -175,6 +175,7 @@ class Run:
         self.evidence = Evidence(agent.required, agent.required_any, agent.fresh)
         self.log.attach(self.ledger)
         self.log.attach(self.history)
+        self.log.rest_on(self.history)
         self.log.attach(self.evidence)
         self.unfinished = tuple(unfinished)
         self.approver = supervisor.approver
@@ -225,14 +226,15 @@ class Run:
         """While somebody's pause lasts: a person's, the watchdog's."""
         self._journal_back: anyio.Event | None = None
         """While its journal cannot be written."""
-        self._done = anyio.Event()
+        self._done: anyio.Event | None = None
+        """While somebody waits for the outcome."""
         self._waiters: list[concurrent.futures.Future[Outcome]] = []
         self._deltas: list[anyio.streams.memory.MemoryObjectSendStream[TextDelta | CallDelta]] = []
         self.actor: AgentActor | None = None
         self.executor: Executor | None = None
         self.judge: Judge | None = None
         self.tasks: anyio.abc.TaskGroup | None = None
-        self.agent_scope: anyio.CancelScope | None = None
+        self.agent_task: anyio.TaskHandle[None] | None = None
         self.journal_scope: anyio.CancelScope | None = None
         self.agent_at_rest = False
         self.watchdog: Watchdog | None = None
@@ -269,7 +271,12 @@ class Run:
 
     async def wait(self) -> Outcome:
         """Wait for the outcome. Cancelling the wait does not cancel the run."""
-        await self._done.wait()
+        if self.outcome is None:
+            if self._done is None:
+                self._done = anyio.Event()
+            await self._done.wait()
+        else:
+            await anyio.lowlevel.checkpoint()
         assert self.outcome is not None
         return self.outcome
 
@@ -280,7 +287,7 @@ class Run:
         except anyio.get_cancelled_exc_class():
             self.cancel(reason)
             with anyio.CancelScope(shield=True), anyio.move_on_after(self.agent.limits.grace + 1):
-                await self._done.wait()
+                await self.wait()
             raise
 
     def snapshot(self) -> dict[str, Any]:
@@ -558,8 +565,8 @@ class Run:
             if states.can_move(self.state, "cancelling") and (asked or ending.status == "cancelled"):
                 self.move("cancelling")
             # At once, not when the supervisor gets round to it: no call and no request starts from here on.
-            if self.agent_scope is not None:
-                self.agent_scope.cancel()
+            if self.agent_task is not None:
+                self.agent_task.cancel()
             if self.executor is not None:
                 self.executor.cancel(ending.reason)
         self.notify()
@@ -799,7 +806,9 @@ class Run:
         if self.parent is not None:
             self.parent.children_changed()
             self.parent.notify()  # its end may wait for this
-        self._done.set()
+        if self._done is not None:
+            self._done.set()
+            self._done = None
         for send in list(self._deltas):
             send.close()
         for future in self._waiters:

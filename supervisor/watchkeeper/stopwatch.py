@@ -16,7 +16,7 @@ class Stopwatch:
     def __init__(self, now: float) -> None:
         self._from = now
         self._seconds = 0.0
-        self._reasons: set[str] = set()
+        self._reasons: tuple[str, ...] = ()
 
     @property
     def running(self) -> bool:
@@ -28,12 +28,13 @@ class Stopwatch:
     def hold(self, reason: str, now: float) -> None:
         """Stand still for this reason. Holding twice for one changes nothing."""
         self._seconds = self.seconds(now)
-        self._reasons.add(reason)
+        if reason not in self._reasons:
+            self._reasons += (reason,)
 
     def release(self, reason: str, now: float) -> None:
         """Go on, unless another reason is left."""
         if reason in self._reasons:
-            self._reasons.discard(reason)
+            self._reasons = tuple(one for one in self._reasons if one != reason)
             self._from = now
 
     def restart(self, now: float, seconds: float = 0.0) -> None:

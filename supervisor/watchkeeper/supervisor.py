@@ -25,7 +25,7 @@ from .guards.grants import Grants
 from .guards.guard import GuardFactory
 from .hooks import check_observed
 from .ladder import MODES, GuardMode
-from .locks import Locks
+from .locks import NOTHING_ABOVE, Locks
 from .log import KEEP
 from .messages import LoopBlocked, Message
 from .model import Model
@@ -299,7 +299,7 @@ class Supervisor:
             parent=parent,
             history=history,
             keep=self._keep,
-            grips_above=origin.grips if origin is not None else frozenset(),
+            grips_above=origin.grips if origin is not None else NOTHING_ABOVE,
             within=origin.tools if origin is not None else (),
             guard_mode=mode,
             attended=attended,

@@ -107,7 +107,7 @@ async def perform(run: Run, tasks: anyio.abc.TaskGroup, shares: Shares) -> None:
     known = earlier.past.n if earlier is not None else 0
     if run.observed is not None:
         run.observed.skip(known)
-    run.reader = log.reader("watchdog", after=known, must=True, lazy=True, look=partial(_catch_up, run))
+    run.reader = log.reader("watchdog", after=known, must=True, look=partial(_catch_up, run), alarm=run.notify)
     if lease is not None:
         _keep_journal(run, lease, known, tasks, shares.rush)
     if earlier is not None and turns is not None:
@@ -119,9 +119,8 @@ async def perform(run: Run, tasks: anyio.abc.TaskGroup, shares: Shares) -> None:
     else:
         _write_start(run, lease)
     send, receive = anyio.create_memory_object_stream[Batch](1)
-    tasks.start_soon(_watch, run, watchdog, run.reader)
     tasks.start_soon(_execute, run, receive)
-    tasks.start_soon(_think, run, send)
+    run.agent_task = tasks.start_soon(_think, run, send)
     await _until_end(run, watchdog, run.reader)
 
 
@@ -177,33 +176,32 @@ async def _write_journal(run: Run, journal: Journal, reader: Reader) -> None:
 
 async def _think(run: Run, batches: MemoryObjectSendStream[Batch]) -> None:
     assert run.actor is not None
-    with anyio.CancelScope() as run.agent_scope:
-        try:
-            async with batches:
-                result = await run.actor.run(batches)
-        except KeyboardInterrupt:
+    try:
+        async with batches:
+            result = await run.actor.run(batches)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # What a model raises is its run's failure, whatever it is; a real cancel is passed on.
+        if _is_cancel(error) and anyio.current_effective_deadline() == -float("inf"):
             raise
-        except BaseException as error:
-            # What a model raises is its run's failure, whatever it is; a real cancel is passed on.
-            if _is_cancel(error) and anyio.current_effective_deadline() == -float("inf"):
-                raise
-            run.crashed(error)
-        else:
-            if isinstance(result, Answer):
-                run.end(
-                    Ending(
-                        "completed",
-                        "answer",
-                        answer=result.text,
-                        forced=result.forced,
-                        value=result.value,
-                        unverified=result.unverified,
-                    )
+        run.crashed(error)
+    else:
+        if isinstance(result, Answer):
+            run.end(
+                Ending(
+                    "completed",
+                    "answer",
+                    answer=result.text,
+                    forced=result.forced,
+                    value=result.value,
+                    unverified=result.unverified,
                 )
-            else:
-                run.end(Ending(result.status, result.reason))
-        finally:
-            run.agent_ended()
+            )
+        else:
+            run.end(Ending(result.status, result.reason))
+    finally:
+        run.agent_ended()
 
 
 async def _execute(run: Run, batches: MemoryObjectReceiveStream[Batch]) -> None:
@@ -216,17 +214,8 @@ async def _execute(run: Run, batches: MemoryObjectReceiveStream[Batch]) -> None:
         run.crashed(error)
 
 
-async def _watch(run: Run, watchdog: Watchdog, reader: Reader) -> None:
-    # It ends when the log closes. Cancelled from without it leaves the last facts to the winding up.
-    try:
-        await watchdog.run(reader)
-    except Exception as error:
-        reader.close()
-        run.crashed(error)
-
-
 def _catch_up(run: Run) -> None:
-    """Somebody waits for the watchdog: it looks at once, in the task of whoever waits."""
+    """The watchdog looks, in the task of whoever waits for it."""
     assert run.watchdog is not None
     assert run.reader is not None
     try:
@@ -237,10 +226,14 @@ def _catch_up(run: Run) -> None:
 
 
 async def _until_end(run: Run, watchdog: Watchdog, reader: Reader) -> None:
-    """Wait for an ending; time limits, deadlines of pause and cancel, and silence make one."""
+    """Wait for an ending; time limits, deadlines of pause and cancel, and silence make one. The watchdog is at work
+    here where nobody else waits for it; the last facts it reads in the winding up."""
     clock, executor = run.supervisor.seams.clock, run.executor
     assert executor is not None
     while run.ending is None:
+        if reader.has_backlog:
+            _catch_up(run)
+            continue
         now, times = clock(), run.times()
         if (up := next((one.reason for one in times if one.left <= 0), None)) is not None:
             run.end(Ending("stopped", up))

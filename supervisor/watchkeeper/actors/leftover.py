@@ -39,7 +39,7 @@ class Leftover:
         self._begun: dict[str, Begun] = {}
         self._unknown: dict[str, Unfinished] = {}
         """Those that may have had their effect, until they run again or have a result."""
-        self._wrote: frozenset[str] = frozenset()
+        self._wrote: Collection[str] = ()
         """Those whose sub-agent has begun to write."""
 
     def take_up(self, past: Past, wrote: Collection[str]) -> None:

@@ -18,10 +18,11 @@ LATE = 0.5
 
 
 class Watchdog:
-    """The actor. It judges and never touches tools; it needs no cancel to end: it returns when the log closes.
+    """The actor. It judges and never touches tools, and never waits, so that nothing can hold it up.
 
-    It is woken when somebody waits for it (the barrier before each turn), when it lags, and at the end: between those
-    moments nothing would come of its judging, because rounds are judged when they are whole.
+    It is at work when somebody waits for it (the barrier before each turn), when it lags, and at the end: between those
+    moments nothing would come of its judging, because rounds are judged when they are whole. When it lags, and when the
+    run falls silent, it works in the task that hosts the run, which does nothing else meanwhile.
     """
 
     def __init__(self, run: Run, judge: Judge, silence: Silence) -> None:
@@ -30,14 +31,8 @@ class Watchdog:
         self._silence = silence
         self._verdicts = Verdicts()
 
-    async def run(self, reader: Reader) -> None:
-        """Follow the log to its end. Each fact is dealt with before it counts as passed."""
-        while not reader.closed and (not reader.log.closed or reader.taken < reader.log.n):
-            self.catch_up(reader)
-            await reader.wait()
-
     def catch_up(self, reader: Reader) -> None:
-        """Deal with all facts that are there."""
+        """Deal with all facts that are there. Each is dealt with before it counts as passed."""
         observe, listen = self._judge.observe, self._silence.observe
         while batch := reader.take_nowait():
             for event in batch:

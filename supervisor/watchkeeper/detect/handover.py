@@ -203,7 +203,10 @@ class Work:
     def __init__(self) -> None:
         self._sum = 0
         self._spawning: set[str] = set()
-        self.folds: dict[type[Event], Callable[[Any], None]] = {
+
+    @property
+    def folds(self) -> dict[type[Event], Callable[[Any], None]]:
+        return {
             ChildStarted: self._child_started,
             ChildEnded: self._child_ended,
             CallEnded: self._ended,

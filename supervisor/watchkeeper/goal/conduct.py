@@ -60,9 +60,12 @@ class Conduct:
         self.forced = False
         """The model is to decide in this turn: it has thought the same too often."""
         self._remembers = False
-        self.folds: dict[type[Event], Callable[[Any], None]] = {StepEnded: self._step_ended}
         if agent.plan is not None:
             run.log.attach(self)
+
+    @property
+    def folds(self) -> dict[type[Event], Callable[[Any], None]]:
+        return {StepEnded: self._step_ended}
 
     # -- what the model reads ----------------------------------------------------------------------------------------
 

@@ -31,7 +31,10 @@ class Blocked:
         self._likes = False
         """Whether a call is blocked that comes with other arguments each time."""
         self._wording = wording
-        self.folds: dict[type[Event], Callable[[Any], None]] = {
+
+    @property
+    def folds(self) -> dict[type[Event], Callable[[Any], None]]:
+        return {
             BlockedEvent: self._blocked,
             UserMessage: self._user_spoke,
             CallEnded: self._ended,

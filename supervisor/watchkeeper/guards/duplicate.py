@@ -42,7 +42,10 @@ class Duplicate:
         """Of proposed calls of stable tools, by call id."""
         self._running: dict[str, Effect] = {}
         self._children = 0
-        self.folds: dict[type[Event], Callable[[Any], None]] = {
+
+    @property
+    def folds(self) -> dict[type[Event], Callable[[Any], None]]:
+        return {
             CallAdmitted: self._admitted,
             CallStarted: self._started,
             CallEnded: self._ended,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -38,16 +39,24 @@ class Evidence:
     ) -> None:
         self.required = tuple(required)
         self.required_any = tuple(required_any)
-        self.fresh = frozenset(fresh)
+        self.fresh = tuple(fresh)
         self.calls: list[str] = []
         """Ids of the productive calls, oldest first."""
         self._found: dict[str, int] = {}
         self._writing: dict[str, str] = {}
         self._last_write = 0
-        self.folds: dict[type[Event], Callable[[Any], None]] = {CallEnded: self._ended}
-        if self.fresh:
-            self.folds |= {CallAdmitted: self._admitted, CallStarted: self._started}
-            self.folds |= dict.fromkeys((ChildStarted, ChildEnded), self._child)
+
+    @property
+    def folds(self) -> dict[type[Event], Callable[[Any], None]]:
+        if not self.fresh:
+            return {CallEnded: self._ended}
+        return {
+            CallEnded: self._ended,
+            CallAdmitted: self._admitted,
+            CallStarted: self._started,
+            ChildStarted: self._child,
+            ChildEnded: self._child,
+        }
 
     def _ended(self, event: CallEnded) -> None:
         result = event.result
@@ -71,7 +80,7 @@ class Evidence:
     def standing(self) -> tuple[frozenset[str], frozenset[str]]:
         """The tools that have found something, and those of them that would have to do so anew (``fresh``)."""
         found = frozenset(self._found)
-        return found, frozenset(name for name in self.fresh & found if self._found[name] < self._last_write)
+        return found, frozenset(name for name in self.fresh if self._found.get(name, math.inf) < self._last_write)
 
     def take_over(self, calls: Iterable[str], found: Mapping[str, bool]) -> None:
         """Begin with what an earlier run of the same work has found; false: before its last change."""

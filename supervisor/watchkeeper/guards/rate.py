@@ -82,7 +82,10 @@ class RateLimit:
         self._lanes: dict[str, list[_Lane]] = {}
         self._at: dict[str, float] = {}
         """When the calls that were let pass are to start, by call id, until they are admitted or answered."""
-        self.folds: dict[type[Event], Callable[[Any], None]] = {
+
+    @property
+    def folds(self) -> dict[type[Event], Callable[[Any], None]]:
+        return {
             CallAdmitted: self._admitted,
             CallEnded: self._ended,
         }

@@ -65,7 +65,10 @@ class SideEffects:
         """What was written last, and the identity of the call where it counts."""
         self._written = 0
         """How many writes there were."""
-        self.folds: dict[type[Event], Callable[[Any], None]] = {
+
+    @property
+    def folds(self) -> dict[type[Event], Callable[[Any], None]]:
+        return {
             CallEnded: self._ended,
             UserMessage: self._begin_anew,
             ChildStarted: self._begin_anew,
