@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -84,11 +85,13 @@ class Judged:
 class _Desk:
     """The detectors of one agent context, their ring, and the round that is not whole yet."""
 
+    __slots__ = ("asked", "blocked", "detectors", "ended", "expected", "folds", "fresh", "open", "ring")
+
     def __init__(self, detectors: list[Detector], window: int) -> None:
         self.ring = Ring(window)
         self.detectors: list[Any] = detectors
         self.folds = _folds_of(detectors)
-        self.whens: tuple[When, ...] = tuple([getattr(one, "when", "always") for one in detectors])
+        self.asked = _asked(tuple([getattr(one, "when", "always") for one in detectors]))
         self.fresh = True
         """Whether they have heard nothing yet."""
         self.blocked: set[str] = set()
@@ -98,11 +101,24 @@ class _Desk:
         self.ended: list[CallEnded] = []
 
 
-@lru_cache(maxsize=64)
-def _asked(whens: tuple[When, ...], known: bool, troubled: bool, polls: bool) -> tuple[bool | None, ...]:
-    """By detector: whether it is asked about a round; None: only if it is busy."""
-    at_once = {"always": True, "known": known, "trouble": troubled, "polls": polls}
-    return tuple([at_once.get(when) or (None if when in ("trouble", "polls") else False) for when in whens])
+@lru_cache(maxsize=16)
+def _asked(whens: tuple[When, ...]) -> tuple[array[int], ...]:
+    """By what a round is, the sum of ``KNOWN`` and so on: the places of the detectors that are asked about it;
+    ``~place`` of one that is asked only if it is busy."""
+    rows = []
+    for number in range(8):
+        known, troubled, polls = (bool(number & bit) for bit in (KNOWN, TROUBLED, POLLS))
+        at_once = {"always": True, "known": known, "trouble": troubled, "polls": polls}
+        asked = [
+            place if at_once[when] else ~place
+            for place, when in enumerate(whens)
+            if at_once.get(when) or when in ("trouble", "polls")
+        ]
+        rows.append(array("h", asked))
+    return tuple(rows)
+
+
+KNOWN, TROUBLED, POLLS = 1, 2, 4
 
 
 class Judge:
@@ -294,18 +310,20 @@ class Judge:
             judged.failed, self._failed = self._failed, []
         found: list[tuple[str, list[Finding]]] = []
         known = whole.moved or whole.wide or any([not pair.novel for pair in whole.pairs])
-        off = self._off
-        for detector, asked in zip(desk.detectors, _asked(desk.whens, known, whole.troubled, whole.polls), strict=True):
-            if asked is False or (off and detector.name in off):
+        kind = KNOWN * known + TROUBLED * whole.troubled + POLLS * whole.polls
+        off, detectors, ring = self._off, desk.detectors, desk.ring
+        for place in desk.asked[kind]:
+            detector = detectors[place if place >= 0 else ~place]
+            if off and detector.name in off:
                 continue
             try:
-                findings = detector.round(whole, desk.ring) if asked or detector.busy else ()
+                findings = () if place < 0 and not detector.busy else detector.round(whole, ring)
                 if findings or type(findings) not in PLAIN:
                     _note(detector.name, findings, found)
             except (Exception, SystemExit) as error:
                 self._switch_off(detector.name, error, judged)
         for wide in self._of_run:
-            self._ask(wide.name, found, judged, wide.round, whole, desk.ring, context)
+            self._ask(wide.name, found, judged, wide.round, whole, ring, context)
         if found:
             self._weigh(found, desk, context, judged)
         return judged if judged.found or judged.failed else None

@@ -37,7 +37,7 @@ class Seen:
     """A call with its last result, as far as it is kept."""
 
     __slots__ = (
-        "arguments", "digest", "drift", "drifted", "end", "family", "head", "inside", "key", "masked", "moved", "near",
+        "arguments", "digest", "drift", "drifted", "family", "head", "inside", "key", "masked", "moved", "near",
         "result", "spelled", "tail", "tool", "varied",
     )  # fmt: skip
 
@@ -65,20 +65,26 @@ class Seen:
         self.spelled = 0
         self.varied = False
         """Whether it came with other arguments too."""
-        self.head = self.tail = self.end = ""
+        self.head = self.tail = ""
         self.drift: Drift | None = None
+
+    @property
+    def end(self) -> str:
+        return (self.tail or self.head)[-LOOK:]
 
 
 class Recent:
     """The last calls that ran, the latest last."""
+
+    __slots__ = ("_answers", "_seen", "_spelled")
 
     def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
         """By the key that a call is known by."""
         self._spelled: dict[int, str] = {}
         """By tool and arguments, in one spelling and without volatile parts: that key."""
-        self._answers: dict[str, str | None] = {}
-        """By tool: its one answer so far, or None if it had several."""
+        self._answers: dict[str, int | None] = {}
+        """By tool: the hash of its one answer so far, or None if it had several."""
 
     def shown(self, key: str) -> str | None:
         """The beginning of the last result of a call, if it is kept."""
@@ -106,7 +112,7 @@ class Recent:
         seen = self._seen.pop(key, None) or self._spelled_otherwise(tool, key, arguments)
         seen.near = seen.drifted = seen.moved = seen.masked = False
         if seen.digest != digest or seen.inside is NOTHING:
-            if not failed and self._answers.setdefault(tool, digest) != digest:
+            if not failed and self._answers.setdefault(tool, hash(digest)) != hash(digest):
                 self._answers[tool] = None
             if len(self._answers) > TOOLS:
                 del self._answers[next(iter(self._answers))]
@@ -114,12 +120,17 @@ class Recent:
         self._seen.pop(seen.key, None)  # merged: the latest comes last
         self._seen[seen.key] = seen
         if len(self._seen) > KEPT:
-            gone = self._seen.pop(next(iter(self._seen)))
-            for spelled in [spelled for spelled, key in self._spelled.items() if key == gone.key]:
-                del self._spelled[spelled]
+            self._forget(self._seen.pop(next(iter(self._seen))))
         while len(self._spelled) > 4 * KEPT:
             del self._spelled[next(iter(self._spelled))]
         return seen
+
+    def _forget(self, gone: Seen) -> None:
+        if gone.varied:
+            for spelled in [spelled for spelled, key in self._spelled.items() if key == gone.key]:
+                del self._spelled[spelled]
+        elif self._spelled.get(gone.spelled) == gone.key:
+            del self._spelled[gone.spelled]
 
     def _spelled_otherwise(self, tool: str, key: str, arguments: str) -> Seen:
         """The call that is this one but for volatile parts and its spelling, or a new one."""
@@ -155,7 +166,6 @@ class Recent:
             head, tail = _edges(content, arguments, WIDER)
             inside = inside_of(content, WIDER)
         seen.digest, seen.head, seen.tail, seen.inside = digest, head, tail, inside
-        seen.end = (tail or head)[-LOOK:]
         if fresh:
             self._relate(seen, content)
 

@@ -324,8 +324,8 @@ def _words_of(part: str) -> list[str]:
 
 def _differ_in_forms(before: str, after: str) -> bool:
     """Whether only digits differ, and all of them within what has a form: a shortcut for what is most frequent."""
-    bare = _in_ones(before)
-    if bare != _in_ones(after):
+    bare = in_ones(before)
+    if bare != in_ones(after):
         return False
     at = 0
     for start, end in _forms_in(bare):
@@ -347,8 +347,8 @@ def _form(text: str) -> str:
 def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
     if _are_numbers(one, other):  # what is most frequent, and too short for any form
         return _is_said_to_be(one, other, words, position)
-    alike = _in_ones(one)
-    if alike == _in_ones(other) and _is_form(alike):
+    alike = in_ones(one)
+    if alike == in_ones(other) and _is_form(alike):
         return True
     return _is_said_to_be(one, other, words, position) or _without_forms(one) == _without_forms(other)
 
@@ -415,7 +415,7 @@ def _is_form(word: str) -> bool:
     return not _has_digit(RESULTS.forms.sub("#", word))
 
 
-def _in_ones(text: str) -> str:
+def in_ones(text: str) -> str:
     """With each digit a one."""
     return text.encode("utf-8", "surrogatepass").translate(_ONES).decode("utf-8", "surrogatepass")
 
