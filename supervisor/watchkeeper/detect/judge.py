@@ -85,7 +85,7 @@ class Judged:
 class _Desk:
     """The detectors of one agent context, their ring, and the round that is not whole yet."""
 
-    __slots__ = ("asked", "blocked", "detectors", "ended", "expected", "folds", "fresh", "open", "ring")
+    __slots__ = ("asked", "blocked", "detectors", "ended", "expected", "folds", "fresh", "open", "over", "ring")
 
     def __init__(self, detectors: list[Detector], window: int) -> None:
         self.ring = Ring(window)
@@ -94,6 +94,8 @@ class _Desk:
         self.asked = _asked(tuple([getattr(one, "when", "always") for one in detectors]))
         self.fresh = True
         """Whether they have heard nothing yet."""
+        self.over = False
+        """Whether a user has spoken since: they are made anew, once there is something for them."""
         self.blocked: set[str] = set()
         """Keys of calls that a verdict has blocked."""
         self.expected = 0
@@ -189,6 +191,9 @@ class Judge:
     def _desk(self, context: str) -> _Desk:
         self._fresh = False
         desk = self._desks.get(context)
+        if desk is not None and desk.over:
+            del self._desks[context]
+            desk = None
         if desk is None:
             desk = self._desks[context] = _Desk(self._make(), self._thresholds.window)
             self._kinds.update(desk.folds)
@@ -234,10 +239,10 @@ class Judge:
         made = judged or Judged()
         found: list[tuple[str, list[Finding]]] = []
         if kind in self._kinds:
-            # After a user's word the detectors are made anew, once there is something for them: only those that keep a
-            # round in the making hear it.
+            # Of a user's word only those hear that keep a round in the making.
             desk = self._desks.get(event.context) if kind is UserMessage else self._desk(event.context)
-            for detector, fold in desk.folds.get(kind, ()) if desk is not None and not desk.fresh else ():
+            hear = desk is not None and not desk.fresh and not desk.over
+            for detector, fold in desk.folds.get(kind, ()) if desk is not None and hear else ():
                 self._ask(detector.name, found, made, fold, event)
         for detector, fold in self._folds_of_run.get(kind, ()):
             self._ask(detector.name, found, made, fold, event)
@@ -272,7 +277,7 @@ class Judge:
         old = self._desks.get(event.context)
         if old is None or old.fresh:
             return
-        del self._desks[event.context]
+        old.over = True
         if old.ended or old.open:
             desk = self._desk(event.context)
             desk.ended, desk.open, desk.expected = old.ended, old.open, old.expected

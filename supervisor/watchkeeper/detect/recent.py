@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from .arguments import parts_of, spelling
 from .drift import Drift
 from .inside import EDGE, NOTHING, WIDER, inside_of, is_inside_same, is_mostly_same
 from .question import question
 from .saying import is_acknowledgement, is_fruitless, is_nothing, is_telling
-from .volatile import CHANGES, NEWS, Change, changes, masked, plain, says
+from .volatile import CHANGES, NEWS, Change, changes, differ_in_forms, masked, plain, says
 
 KEPT = 10
 """Calls that are kept: more than the longest period. The texts are most of what the watchdog holds of a run."""
@@ -221,19 +221,10 @@ class _Asks:
         """``several``: its tool had other answers too. One that has but one, whatever it is told, acknowledges."""
         self._question = question(seen.arguments)
         self._several = several
-        self._content = content
-
-    @cached_property
-    def _acknowledges(self) -> bool:
-        return not is_nothing(self._content) and is_acknowledgement(self._content)
-
-    @cached_property
-    def _tells(self) -> bool:
-        return not is_nothing(self._content) and not is_acknowledgement(self._content)
-
-    @cached_property
-    def _says_much(self) -> bool:
-        return self._tells and is_telling(self._content)
+        nothing, acknowledges = is_nothing(content), is_acknowledgement(content)
+        self._acknowledges = acknowledges and not nothing
+        self._tells = not acknowledges and not nothing
+        self._says_much = self._tells and is_telling(content)
 
     def is_the_same(self, other: Seen, same: bool) -> bool:
         """Whether it is the very question that was asked before, and the answer tells something. Ids that mean nothing
@@ -315,13 +306,21 @@ def _says_no(head: str, tail: str, news: set[int]) -> bool:
 
 def _changed(seen: Seen, head: str, tail: str, *, news: bool = True) -> list[Change] | None:
     cut = bool(tail and seen.tail)
-    changed = changes(_parts(seen.head), _parts(head), cut=cut, news=news)
+    changed = _changes(seen.head, head, cut, news)
     if not cut or changed is None:
         return changed
-    more = changes(_parts(seen.tail)[::-1], _parts(tail)[::-1], cut=cut, backwards=True, news=news)
+    more = _changes(seen.tail, tail, cut, news, backwards=True)
     if more is None or len(more) + len(changed) > CHANGES:
         return None
     return changed + [Change((-1 - place, word), a, b) for (place, word), a, b in more]
+
+
+def _changes(before: str, after: str, cut: bool, news: bool, backwards: bool = False) -> list[Change] | None:
+    """Where an edge differs. Most frequent are times and counters that keep their length: these are seen at once."""
+    if before == after or (len(before) == len(after) and differ_in_forms(before.lower(), after.lower())):
+        return []
+    step = -1 if backwards else 1
+    return changes(_parts(before)[::step], _parts(after)[::step], cut=cut, backwards=backwards, news=news)
 
 
 @lru_cache(maxsize=32)

@@ -284,11 +284,11 @@ def _differ_in_times(differing: list[int], before: list[str], after: list[str]) 
     """Whether only digits differ in these parts, and all of them within what has a form: looked at as one text."""
     one = "\n".join([before[index][:PART] for index in differing])
     other = "\n".join([after[index][:PART] for index in differing])
-    return len(one) == len(other) and _differ_in_forms(one.lower(), other.lower())
+    return len(one) == len(other) and differ_in_forms(one.lower(), other.lower())
 
 
 def _changed_words(index: int, before: str, after: str, edge: int, news: bool) -> list[Change] | None:
-    if not edge and len(before) == len(after) and _differ_in_forms(before, after):
+    if not edge and len(before) == len(after) and differ_in_forms(before, after):
         return []
     left, right = _words_of(before), _words_of(after)
     if left == right and not edge and not any(map(str.isalnum, before)):
@@ -322,7 +322,7 @@ def _words_of(part: str) -> list[str]:
     return _WORDS.findall(part)
 
 
-def _differ_in_forms(before: str, after: str) -> bool:
+def differ_in_forms(before: str, after: str) -> bool:
     """Whether only digits differ, and all of them within what has a form: a shortcut for what is most frequent."""
     bare = in_ones(before)
     if bare != in_ones(after):
