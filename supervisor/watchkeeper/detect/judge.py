@@ -96,7 +96,7 @@ class _Desk:
         """Whether they have heard nothing yet."""
         self.over = False
         """Whether a user has spoken since: they are made anew, once there is something for them."""
-        self.blocked: set[str] = set()
+        self.blocked: frozenset[str] = frozenset()
         """Keys of calls that a verdict has blocked."""
         self.expected = 0
         self.open = 0
@@ -121,6 +121,8 @@ def _asked(whens: tuple[When, ...]) -> tuple[array[int], ...]:
 
 
 KNOWN, TROUBLED, POLLS = 1, 2, 4
+ASKED = _asked(tuple([getattr(one, "when", "always") for one in BUILT_IN]))
+"""The table that all judges without a third party's detectors share."""
 
 
 class Judge:
@@ -129,6 +131,11 @@ class Judge:
     It decides on tool, arguments, result, error, agent context and user turn alone; times only sharpen. Facts without
     turns (recorded runs) count each call as a round of its own.
     """
+
+    __slots__ = (
+        "_desks", "_factories", "_failed", "_folds_of_run", "_fresh", "_kinds", "_ladder", "_mode", "_of_run", "_off",
+        "_polls", "_spent", "_thresholds", "_wording",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -145,7 +152,7 @@ class Judge:
         self._mode = mode
         self._wording = wording or Wording()
         self._polls: frozenset[str] = frozenset()
-        self._off: set[str] = set()
+        self._off: frozenset[str] = frozenset()
         self._failed: list[tuple[str, str]] = []
         """Detectors that could not be made, until it is reported."""
         self._desks: dict[str, _Desk] = {}
@@ -154,23 +161,14 @@ class Judge:
         self._folds_of_run: _Folds = {}
         self._fresh = True
         """Whether the detectors have heard nothing yet."""
-        self._fold: dict[type, Callable[[Any], Judged | None]] = {
-            RunStarted: self._started,
-            UserMessage: self._user_spoke,
-            ModelReplied: self._replied,
-            CallProposed: self._proposed,
-            CallEnded: self._ended,
-            Settled: self._spent.settled,
-            ChildEnded: self._spent.child_ended,
-        }
-        self._kinds: set[type] = set()
+        self._kinds: frozenset[type] = frozenset()
         """Facts that detectors of an agent context fold."""
         self._begin()
 
     def observe(self, event: Event) -> Judged | None:
         kind = type(event)
-        fold = self._fold.get(kind)
-        judged = fold(event) if fold is not None else None
+        fold = _OWN.get(kind)
+        judged = fold(self, event) if fold is not None else None
         if kind in self._kinds or kind in self._folds_of_run:
             judged = self._tell(event, judged)
         return judged
@@ -196,7 +194,7 @@ class Judge:
             desk = None
         if desk is None:
             desk = self._desks[context] = _Desk(self._make(), self._thresholds.window)
-            self._kinds.update(desk.folds)
+            self._kinds |= desk.folds.keys()
             if len(self._desks) > CONTEXTS:
                 self._desks.pop(next((name for name, other in self._desks.items() if not other.open), context))
         elif len(self._desks) > 1:
@@ -215,7 +213,7 @@ class Judge:
             except (Exception, SystemExit) as error:
                 self._factories = tuple(other for other in self._factories if other is not make)
                 name = str(getattr(make, "name", None) or getattr(make, "__name__", repr(make)))
-                self._off.add(name)
+                self._off |= {name}
                 self._failed.append((name, f"{type(error).__name__}: {error}"))
         return detectors
 
@@ -269,7 +267,7 @@ class Judge:
             self._switch_off(name, error, judged)
 
     def _switch_off(self, name: str, error: BaseException, judged: Judged) -> None:
-        self._off.add(name)
+        self._off |= {name}
         judged.failed.append((name, f"{type(error).__name__}: {error}"))
 
     def _user_spoke(self, event: UserMessage) -> None:
@@ -287,6 +285,12 @@ class Judge:
         desk.expected = len(event.calls) if event.stored else 0
         if desk.ended or desk.open:  # what is left of a turn that was broken off belongs to no round
             desk.ended, desk.open = [], 0
+
+    def _settled(self, event: Settled) -> None:
+        self._spent.settled(event)
+
+    def _child_ended(self, event: ChildEnded) -> None:
+        self._spent.child_ended(event)
 
     def _proposed(self, event: CallProposed) -> None:
         self._desk(event.context).open += 1
@@ -387,7 +391,7 @@ class Judge:
                 pair.family, pair.near = seen.family, seen.near
                 pair.drifted, pair.moved, pair.masked = seen.drifted, seen.moved, seen.masked
             except (Exception, SystemExit) as error:  # pairs are compared as they are from here on
-                self._off.add(RECOGNISER)
+                self._off |= {RECOGNISER}
                 self._failed.append((RECOGNISER, f"{type(error).__name__}: {error}"))
         if kind in FAILURES and (text := event.detail or result.content).strip() and not (few and goes_on(pair)):
             pair.signature = error_signature(result.error or result.kind, text, event.arguments)
@@ -404,6 +408,16 @@ class Judge:
         return Verdict(action, finding, self._wording.verdict(action, finding, more).text, reason)
 
 
+_OWN: dict[type, Callable[[Judge, Any], Judged | None]] = {
+    RunStarted: Judge._started,
+    UserMessage: Judge._user_spoke,
+    ModelReplied: Judge._replied,
+    CallProposed: Judge._proposed,
+    CallEnded: Judge._ended,
+    Settled: Judge._settled,
+    ChildEnded: Judge._child_ended,
+}
+"""What the judge itself does with facts."""
 _Folds = dict[type[Event], list[tuple[Any, Callable[[Any], Iterable[Finding]]]]]
 """By kind of fact: detectors that follow it, each with what takes it."""
 

@@ -41,12 +41,13 @@ _NUMBERS = re.compile(r"\d+")
 
 def words_of(text: str) -> frozenset[int]:
     """The words of a text, as hashes: numbers are all alike."""
-    start = text[:LOOKED_AT].casefold()
-    if start.isascii():  # which takes half as long
-        found = start.encode().translate(_BLANKS).decode().split()
-    else:
-        found = _WORDS.findall(start)
-    return frozenset(filter(None, map(_word, set(found))))
+    return frozenset(filter(None, map(_word, set(_split(text[:LOOKED_AT].casefold())))))
+
+
+def _split(text: str) -> list[str]:
+    if text.isascii():  # which takes half as long
+        return text.encode().translate(_BLANKS).decode().split()
+    return _WORDS.findall(text)
 
 
 @lru_cache(maxsize=2048)
@@ -144,7 +145,7 @@ class Thoughts:
 
     def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
         self._thought: frozenset[int] | None = None
-        self._known: set[int] = set()
+        self._known: frozenset[int] = frozenset()
         """Words of the like thoughts so far."""
         self._number = -1
         self.count = 0
@@ -172,7 +173,7 @@ class Thoughts:
             return ()
         before, self._thought = self._thought, thought
         if before is None or not alike(thought, before):
-            self._known, self._number, self.count, self._onset = set(thought), number, 1, event.n
+            self._known, self._number, self.count, self._onset = thought, number, 1, event.n
             return ()
         moves_on = not thought <= self._known or number > self._number
         self._number = number
