@@ -93,6 +93,8 @@ class Ladder:
     A detector without steps (a third party's that declares none) climbs by those of ``equal``.
     """
 
+    __slots__ = ("_asking", "_attended", "_climbs", "_highest", "_mode", "_steps")
+
     def __init__(self, steps: Mapping[str, Steps], mode: GuardMode = "enforce", *, attended: bool = False) -> None:
         self._steps = steps
         self._mode = mode
@@ -183,6 +185,8 @@ class _Climb:
 
 class _Climbs:
     """The climbs that are remembered, as one table of numbers."""
+
+    __slots__ = ("_found", "_names", "_table")
 
     _WIDTH = 5
     """Columns beside the subject: number of the last finding, then those of a climb."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -84,25 +85,44 @@ class Judged:
 class _Desk:
     """The detectors of one agent context, their ring, and the round that is not whole yet."""
 
+    __slots__ = ("asked", "blocked", "detectors", "ended", "expected", "folds", "fresh", "open", "over", "ring")
+
     def __init__(self, detectors: list[Detector], window: int) -> None:
         self.ring = Ring(window)
         self.detectors: list[Any] = detectors
         self.folds = _folds_of(detectors)
-        self.whens: tuple[When, ...] = tuple([getattr(one, "when", "always") for one in detectors])
+        self.asked = _asked(tuple([getattr(one, "when", "always") for one in detectors]))
         self.fresh = True
         """Whether they have heard nothing yet."""
-        self.blocked: set[str] = set()
+        self.over = False
+        """Whether a user has spoken since: they are made anew, once there is something for them."""
+        self.blocked: frozenset[str] = frozenset()
         """Keys of calls that a verdict has blocked."""
         self.expected = 0
         self.open = 0
         self.ended: list[CallEnded] = []
 
 
-@lru_cache(maxsize=64)
-def _asked(whens: tuple[When, ...], known: bool, troubled: bool, polls: bool) -> tuple[bool | None, ...]:
-    """By detector: whether it is asked about a round; None: only if it is busy."""
-    at_once = {"always": True, "known": known, "trouble": troubled, "polls": polls}
-    return tuple([at_once.get(when) or (None if when in ("trouble", "polls") else False) for when in whens])
+@lru_cache(maxsize=16)
+def _asked(whens: tuple[When, ...]) -> tuple[array[int], ...]:
+    """By what a round is, the sum of ``KNOWN`` and so on: the places of the detectors that are asked about it;
+    ``~place`` of one that is asked only if it is busy."""
+    rows = []
+    for number in range(8):
+        known, troubled, polls = (bool(number & bit) for bit in (KNOWN, TROUBLED, POLLS))
+        at_once = {"always": True, "known": known, "trouble": troubled, "polls": polls}
+        asked = [
+            place if at_once[when] else ~place
+            for place, when in enumerate(whens)
+            if at_once.get(when) or when in ("trouble", "polls")
+        ]
+        rows.append(array("h", asked))
+    return tuple(rows)
+
+
+KNOWN, TROUBLED, POLLS = 1, 2, 4
+ASKED = _asked(tuple([getattr(one, "when", "always") for one in BUILT_IN]))
+"""The table that all judges without a third party's detectors share."""
 
 
 class Judge:
@@ -111,6 +131,11 @@ class Judge:
     It decides on tool, arguments, result, error, agent context and user turn alone; times only sharpen. Facts without
     turns (recorded runs) count each call as a round of its own.
     """
+
+    __slots__ = (
+        "_desks", "_factories", "_failed", "_folds_of_run", "_fresh", "_kinds", "_ladder", "_mode", "_of_run", "_off",
+        "_polls", "_spent", "_thresholds", "_wording",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -127,7 +152,7 @@ class Judge:
         self._mode = mode
         self._wording = wording or Wording()
         self._polls: frozenset[str] = frozenset()
-        self._off: set[str] = set()
+        self._off: frozenset[str] = frozenset()
         self._failed: list[tuple[str, str]] = []
         """Detectors that could not be made, until it is reported."""
         self._desks: dict[str, _Desk] = {}
@@ -136,23 +161,14 @@ class Judge:
         self._folds_of_run: _Folds = {}
         self._fresh = True
         """Whether the detectors have heard nothing yet."""
-        self._fold: dict[type, Callable[[Any], Judged | None]] = {
-            RunStarted: self._started,
-            UserMessage: self._user_spoke,
-            ModelReplied: self._replied,
-            CallProposed: self._proposed,
-            CallEnded: self._ended,
-            Settled: self._spent.settled,
-            ChildEnded: self._spent.child_ended,
-        }
-        self._kinds: set[type] = set()
+        self._kinds: frozenset[type] = frozenset()
         """Facts that detectors of an agent context fold."""
         self._begin()
 
     def observe(self, event: Event) -> Judged | None:
         kind = type(event)
-        fold = self._fold.get(kind)
-        judged = fold(event) if fold is not None else None
+        fold = _OWN.get(kind)
+        judged = fold(self, event) if fold is not None else None
         if kind in self._kinds or kind in self._folds_of_run:
             judged = self._tell(event, judged)
         return judged
@@ -173,9 +189,12 @@ class Judge:
     def _desk(self, context: str) -> _Desk:
         self._fresh = False
         desk = self._desks.get(context)
+        if desk is not None and desk.over:
+            del self._desks[context]
+            desk = None
         if desk is None:
             desk = self._desks[context] = _Desk(self._make(), self._thresholds.window)
-            self._kinds.update(desk.folds)
+            self._kinds |= desk.folds.keys()
             if len(self._desks) > CONTEXTS:
                 self._desks.pop(next((name for name, other in self._desks.items() if not other.open), context))
         elif len(self._desks) > 1:
@@ -194,7 +213,7 @@ class Judge:
             except (Exception, SystemExit) as error:
                 self._factories = tuple(other for other in self._factories if other is not make)
                 name = str(getattr(make, "name", None) or getattr(make, "__name__", repr(make)))
-                self._off.add(name)
+                self._off |= {name}
                 self._failed.append((name, f"{type(error).__name__}: {error}"))
         return detectors
 
@@ -218,10 +237,10 @@ class Judge:
         made = judged or Judged()
         found: list[tuple[str, list[Finding]]] = []
         if kind in self._kinds:
-            # After a user's word the detectors are made anew, once there is something for them: only those that keep a
-            # round in the making hear it.
+            # Of a user's word only those hear that keep a round in the making.
             desk = self._desks.get(event.context) if kind is UserMessage else self._desk(event.context)
-            for detector, fold in desk.folds.get(kind, ()) if desk is not None and not desk.fresh else ():
+            hear = desk is not None and not desk.fresh and not desk.over
+            for detector, fold in desk.folds.get(kind, ()) if desk is not None and hear else ():
                 self._ask(detector.name, found, made, fold, event)
         for detector, fold in self._folds_of_run.get(kind, ()):
             self._ask(detector.name, found, made, fold, event)
@@ -248,7 +267,7 @@ class Judge:
             self._switch_off(name, error, judged)
 
     def _switch_off(self, name: str, error: BaseException, judged: Judged) -> None:
-        self._off.add(name)
+        self._off |= {name}
         judged.failed.append((name, f"{type(error).__name__}: {error}"))
 
     def _user_spoke(self, event: UserMessage) -> None:
@@ -256,7 +275,7 @@ class Judge:
         old = self._desks.get(event.context)
         if old is None or old.fresh:
             return
-        del self._desks[event.context]
+        old.over = True
         if old.ended or old.open:
             desk = self._desk(event.context)
             desk.ended, desk.open, desk.expected = old.ended, old.open, old.expected
@@ -266,6 +285,12 @@ class Judge:
         desk.expected = len(event.calls) if event.stored else 0
         if desk.ended or desk.open:  # what is left of a turn that was broken off belongs to no round
             desk.ended, desk.open = [], 0
+
+    def _settled(self, event: Settled) -> None:
+        self._spent.settled(event)
+
+    def _child_ended(self, event: ChildEnded) -> None:
+        self._spent.child_ended(event)
 
     def _proposed(self, event: CallProposed) -> None:
         self._desk(event.context).open += 1
@@ -294,18 +319,20 @@ class Judge:
             judged.failed, self._failed = self._failed, []
         found: list[tuple[str, list[Finding]]] = []
         known = whole.moved or whole.wide or any([not pair.novel for pair in whole.pairs])
-        off = self._off
-        for detector, asked in zip(desk.detectors, _asked(desk.whens, known, whole.troubled, whole.polls), strict=True):
-            if asked is False or (off and detector.name in off):
+        kind = KNOWN * known + TROUBLED * whole.troubled + POLLS * whole.polls
+        off, detectors, ring = self._off, desk.detectors, desk.ring
+        for place in desk.asked[kind]:
+            detector = detectors[place if place >= 0 else ~place]
+            if off and detector.name in off:
                 continue
             try:
-                findings = detector.round(whole, desk.ring) if asked or detector.busy else ()
+                findings = () if place < 0 and not detector.busy else detector.round(whole, ring)
                 if findings or type(findings) not in PLAIN:
                     _note(detector.name, findings, found)
             except (Exception, SystemExit) as error:
                 self._switch_off(detector.name, error, judged)
         for wide in self._of_run:
-            self._ask(wide.name, found, judged, wide.round, whole, desk.ring, context)
+            self._ask(wide.name, found, judged, wide.round, whole, ring, context)
         if found:
             self._weigh(found, desk, context, judged)
         return judged if judged.found or judged.failed else None
@@ -364,7 +391,7 @@ class Judge:
                 pair.family, pair.near = seen.family, seen.near
                 pair.drifted, pair.moved, pair.masked = seen.drifted, seen.moved, seen.masked
             except (Exception, SystemExit) as error:  # pairs are compared as they are from here on
-                self._off.add(RECOGNISER)
+                self._off |= {RECOGNISER}
                 self._failed.append((RECOGNISER, f"{type(error).__name__}: {error}"))
         if kind in FAILURES and (text := event.detail or result.content).strip() and not (few and goes_on(pair)):
             pair.signature = error_signature(result.error or result.kind, text, event.arguments)
@@ -381,6 +408,16 @@ class Judge:
         return Verdict(action, finding, self._wording.verdict(action, finding, more).text, reason)
 
 
+_OWN: dict[type, Callable[[Judge, Any], Judged | None]] = {
+    RunStarted: Judge._started,
+    UserMessage: Judge._user_spoke,
+    ModelReplied: Judge._replied,
+    CallProposed: Judge._proposed,
+    CallEnded: Judge._ended,
+    Settled: Judge._settled,
+    ChildEnded: Judge._child_ended,
+}
+"""What the judge itself does with facts."""
 _Folds = dict[type[Event], list[tuple[Any, Callable[[Any], Iterable[Finding]]]]]
 """By kind of fact: detectors that follow it, each with what takes it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from .alike import alike, asked, bare, things_of, undisplayed, words_of
 from .arguments import parts_of
@@ -12,32 +12,46 @@ from .volatile import is_random
 class Question:
     """What arguments ask. Each form of it is made once, when it is first compared."""
 
+    __slots__ = ("_asked", "_bare", "_parts", "_things", "_words")
+
     def __init__(self, arguments: str) -> None:
         self._parts = parts_of(arguments)
+        self._asked: list[str] | None = None
+        self._bare: list[str] | None = None
+        self._words: frozenset[str] | None = None
+        self._things: frozenset[str] | None = None
 
-    @cached_property
+    @property
     def asked(self) -> list[str]:
         """Without what says how much is wanted, or when it is asked."""
-        return asked(self._parts)
+        if self._asked is None:
+            self._asked = asked(self._parts)
+        return self._asked
 
-    @cached_property
+    @property
     def bare(self) -> list[str]:
         """Without remarks beside it and ids that mean nothing, too."""
-        return bare(self._parts)
+        if self._bare is None:
+            self._bare = bare(self._parts)
+        return self._bare
 
-    @cached_property
-    def _words(self) -> frozenset[str]:
-        return words_of(map(undisplayed, self._parts))
+    @property
+    def words(self) -> frozenset[str]:
+        if self._words is None:
+            self._words = words_of(map(undisplayed, self._parts))
+        return self._words
 
-    @cached_property
-    def _things(self) -> frozenset[str]:
-        return things_of(map(undisplayed, self._parts))
+    @property
+    def things(self) -> frozenset[str]:
+        if self._things is None:
+            self._things = things_of(map(undisplayed, self._parts))
+        return self._things
 
     def is_like(self, other: Question, telling: bool) -> bool:
         """Whether both ask the same in other words; ``telling`` as of :func:`alike`."""
         # Each is about a thing of its own: only ids may make no difference.
-        apart = not telling and not self._things <= other._words and not other._things <= self._words
-        if apart and not all(map(is_random, self._words ^ other._words)):
+        apart = not telling and not self.things <= other.words and not other.things <= self.words
+        if apart and not all(map(is_random, self.words ^ other.words)):
             return False
         return alike(self._parts, other._parts, telling)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from .arguments import parts_of, spelling
 from .drift import Drift
 from .inside import EDGE, NOTHING, WIDER, inside_of, is_inside_same, is_mostly_same
 from .question import question
 from .saying import is_acknowledgement, is_fruitless, is_nothing, is_telling
-from .volatile import CHANGES, NEWS, Change, changes, masked, plain, says
+from .volatile import CHANGES, NEWS, Change, changes, differ_in_forms, masked, plain, says
 
 KEPT = 10
 """Calls that are kept: more than the longest period. The texts are most of what the watchdog holds of a run."""
@@ -37,7 +37,7 @@ class Seen:
     """A call with its last result, as far as it is kept."""
 
     __slots__ = (
-        "arguments", "digest", "drift", "drifted", "end", "family", "head", "inside", "key", "masked", "moved", "near",
+        "arguments", "digest", "drift", "drifted", "family", "head", "inside", "key", "masked", "moved", "near",
         "result", "spelled", "tail", "tool", "varied",
     )  # fmt: skip
 
@@ -65,20 +65,26 @@ class Seen:
         self.spelled = 0
         self.varied = False
         """Whether it came with other arguments too."""
-        self.head = self.tail = self.end = ""
+        self.head = self.tail = ""
         self.drift: Drift | None = None
+
+    @property
+    def end(self) -> str:
+        return (self.tail or self.head)[-LOOK:]
 
 
 class Recent:
     """The last calls that ran, the latest last."""
+
+    __slots__ = ("_answers", "_seen", "_spelled")
 
     def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
         """By the key that a call is known by."""
         self._spelled: dict[int, str] = {}
         """By tool and arguments, in one spelling and without volatile parts: that key."""
-        self._answers: dict[str, str | None] = {}
-        """By tool: its one answer so far, or None if it had several."""
+        self._answers: dict[str, int | None] = {}
+        """By tool: the hash of its one answer so far, or None if it had several."""
 
     def shown(self, key: str) -> str | None:
         """The beginning of the last result of a call, if it is kept."""
@@ -106,7 +112,7 @@ class Recent:
         seen = self._seen.pop(key, None) or self._spelled_otherwise(tool, key, arguments)
         seen.near = seen.drifted = seen.moved = seen.masked = False
         if seen.digest != digest or seen.inside is NOTHING:
-            if not failed and self._answers.setdefault(tool, digest) != digest:
+            if not failed and self._answers.setdefault(tool, hash(digest)) != hash(digest):
                 self._answers[tool] = None
             if len(self._answers) > TOOLS:
                 del self._answers[next(iter(self._answers))]
@@ -114,12 +120,17 @@ class Recent:
         self._seen.pop(seen.key, None)  # merged: the latest comes last
         self._seen[seen.key] = seen
         if len(self._seen) > KEPT:
-            gone = self._seen.pop(next(iter(self._seen)))
-            for spelled in [spelled for spelled, key in self._spelled.items() if key == gone.key]:
-                del self._spelled[spelled]
+            self._forget(self._seen.pop(next(iter(self._seen))))
         while len(self._spelled) > 4 * KEPT:
             del self._spelled[next(iter(self._spelled))]
         return seen
+
+    def _forget(self, gone: Seen) -> None:
+        if gone.varied:
+            for spelled in [spelled for spelled, key in self._spelled.items() if key == gone.key]:
+                del self._spelled[spelled]
+        elif self._spelled.get(gone.spelled) == gone.key:
+            del self._spelled[gone.spelled]
 
     def _spelled_otherwise(self, tool: str, key: str, arguments: str) -> Seen:
         """The call that is this one but for volatile parts and its spelling, or a new one."""
@@ -155,7 +166,6 @@ class Recent:
             head, tail = _edges(content, arguments, WIDER)
             inside = inside_of(content, WIDER)
         seen.digest, seen.head, seen.tail, seen.inside = digest, head, tail, inside
-        seen.end = (tail or head)[-LOOK:]
         if fresh:
             self._relate(seen, content)
 
@@ -211,19 +221,10 @@ class _Asks:
         """``several``: its tool had other answers too. One that has but one, whatever it is told, acknowledges."""
         self._question = question(seen.arguments)
         self._several = several
-        self._content = content
-
-    @cached_property
-    def _acknowledges(self) -> bool:
-        return not is_nothing(self._content) and is_acknowledgement(self._content)
-
-    @cached_property
-    def _tells(self) -> bool:
-        return not is_nothing(self._content) and not is_acknowledgement(self._content)
-
-    @cached_property
-    def _says_much(self) -> bool:
-        return self._tells and is_telling(self._content)
+        nothing, acknowledges = is_nothing(content), is_acknowledgement(content)
+        self._acknowledges = acknowledges and not nothing
+        self._tells = not acknowledges and not nothing
+        self._says_much = self._tells and is_telling(content)
 
     def is_the_same(self, other: Seen, same: bool) -> bool:
         """Whether it is the very question that was asked before, and the answer tells something. Ids that mean nothing
@@ -305,13 +306,21 @@ def _says_no(head: str, tail: str, news: set[int]) -> bool:
 
 def _changed(seen: Seen, head: str, tail: str, *, news: bool = True) -> list[Change] | None:
     cut = bool(tail and seen.tail)
-    changed = changes(_parts(seen.head), _parts(head), cut=cut, news=news)
+    changed = _changes(seen.head, head, cut, news)
     if not cut or changed is None:
         return changed
-    more = changes(_parts(seen.tail)[::-1], _parts(tail)[::-1], cut=cut, backwards=True, news=news)
+    more = _changes(seen.tail, tail, cut, news, backwards=True)
     if more is None or len(more) + len(changed) > CHANGES:
         return None
     return changed + [Change((-1 - place, word), a, b) for (place, word), a, b in more]
+
+
+def _changes(before: str, after: str, cut: bool, news: bool, backwards: bool = False) -> list[Change] | None:
+    """Where an edge differs. Most frequent are times and counters that keep their length: these are seen at once."""
+    if before == after or (len(before) == len(after) and differ_in_forms(before.lower(), after.lower())):
+        return []
+    step = -1 if backwards else 1
+    return changes(_parts(before)[::step], _parts(after)[::step], cut=cut, backwards=backwards, news=news)
 
 
 @lru_cache(maxsize=32)

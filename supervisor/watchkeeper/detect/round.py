@@ -155,6 +155,8 @@ class Round:
 class Ring:
     """The recent pairs of one agent context: one window that all detectors read."""
 
+    __slots__ = ("_once", "_pairs", "_results", "_size", "_twice", "recent", "rounds")
+
     def __init__(self, size: int) -> None:
         self._size = size
         self._pairs = array("q")

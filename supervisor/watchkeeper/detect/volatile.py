@@ -284,11 +284,11 @@ def _differ_in_times(differing: list[int], before: list[str], after: list[str]) 
     """Whether only digits differ in these parts, and all of them within what has a form: looked at as one text."""
     one = "\n".join([before[index][:PART] for index in differing])
     other = "\n".join([after[index][:PART] for index in differing])
-    return len(one) == len(other) and _differ_in_forms(one.lower(), other.lower())
+    return len(one) == len(other) and differ_in_forms(one.lower(), other.lower())
 
 
 def _changed_words(index: int, before: str, after: str, edge: int, news: bool) -> list[Change] | None:
-    if not edge and len(before) == len(after) and _differ_in_forms(before, after):
+    if not edge and len(before) == len(after) and differ_in_forms(before, after):
         return []
     left, right = _words_of(before), _words_of(after)
     if left == right and not edge and not any(map(str.isalnum, before)):
@@ -322,10 +322,10 @@ def _words_of(part: str) -> list[str]:
     return _WORDS.findall(part)
 
 
-def _differ_in_forms(before: str, after: str) -> bool:
+def differ_in_forms(before: str, after: str) -> bool:
     """Whether only digits differ, and all of them within what has a form: a shortcut for what is most frequent."""
-    bare = _in_ones(before)
-    if bare != _in_ones(after):
+    bare = in_ones(before)
+    if bare != in_ones(after):
         return False
     at = 0
     for start, end in _forms_in(bare):
@@ -347,8 +347,8 @@ def _form(text: str) -> str:
 def _is_volatile(one: str, other: str, words: list[str], position: int) -> bool:
     if _are_numbers(one, other):  # what is most frequent, and too short for any form
         return _is_said_to_be(one, other, words, position)
-    alike = _in_ones(one)
-    if alike == _in_ones(other) and _is_form(alike):
+    alike = in_ones(one)
+    if alike == in_ones(other) and _is_form(alike):
         return True
     return _is_said_to_be(one, other, words, position) or _without_forms(one) == _without_forms(other)
 
@@ -415,7 +415,7 @@ def _is_form(word: str) -> bool:
     return not _has_digit(RESULTS.forms.sub("#", word))
 
 
-def _in_ones(text: str) -> str:
+def in_ones(text: str) -> str:
     """With each digit a one."""
     return text.encode("utf-8", "surrogatepass").translate(_ONES).decode("utf-8", "surrogatepass")
 
