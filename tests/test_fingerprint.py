@@ -198,3 +198,17 @@ def test_what_looks_like_json_is_bounded_and_harmless() -> None:
         '{"a": "\\ud800"}',
     ):
         assert len(error_signature("E", text) or "") < 500
+
+
+def test_an_error_is_the_same_whichever_lines_it_repeats_of_what_was_asked() -> None:
+    def signature(old: str) -> str | None:
+        asked = json.dumps({"command": "str_replace", "old_str": old, "path": "/a/b.py"})
+        text = f"No replacement was performed, old_str `{old}` did not appear verbatim in /a/b.py."
+        return error_signature(text.split("\n")[0], text, asked)
+
+    assert signature("def first_name():\n    return 1  # one") == signature("class OtherName:\n    value = None\n    ")
+
+
+def test_which_command_is_not_there_is_no_part_of_an_error() -> None:
+    found = {error_signature("failed", f"bash: line 1: {name}: command not found", "{}") for name in ("npm", "yarn")}
+    assert len(found) == 1

@@ -43,7 +43,7 @@ LAYERS = tuple(
 DETECTION = tuple(
     frozenset(names.split())
     for names in (
-        "alike arguments bloom drift inside question saying spent stepline volatile",
+        "alike arguments bloom doing drift inside question saying spent stepline volatile",
         "recent",
         "round",
         "detector waiting",

@@ -15,7 +15,7 @@ from .tools import Tool
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _VARIES = re.compile(
     r"""'[^']*'|"[^"]*"|`[^`]*`|‘[^’]*’|“[^”]*”|https?://\S+|(?:~|\.{1,2})?(?:/[\w.@~+-]+)+/?|\b[\w-]+(?:/[\w.@~+-]+)+"""
-    r"""|\b[\w-]+\.[a-z]{1,4}\b(?!\.)|[#@]?\b\w*\d\w*\b"""
+    r"""|\b[\w-]+\.[a-z]{1,4}\b(?!\.)|[#@]?\b\w*\d\w*\b|[\w.+-]+(?=: command not found)"""
 )
 _TELLING = re.compile(
     r"error|exception|fail|denied|not found|no such|not exist|no match|invalid|illegal|cannot|can't|could not|unable"
@@ -25,12 +25,15 @@ _TELLING = re.compile(
 )
 _FRAME = " \t\r|+-=_"
 """Drawn around the tracebacks of exception groups."""
+_MASKED = "#`'\"’” "
+"""What is left at the beginning of a line of something that is masked, in part of it on the line before."""
 _TAIL = 4000
 _ASKED = 4000
 _ECHO = 8
 """Characters of what may be the arguments again; less is found in too many of them."""
 _VALUES = re.compile(r'"((?:[^"\\]|\\.){8,400})"(?!\s*:)')
 _VALUES_LOOKED_AT = 8
+_VALUES_LINES = 40
 _LINE = 400
 _SHORT_LINE = 64
 _JSON = re.compile(r"\s*(?:\{\s*\"|\[\s*[{\"\[])")
@@ -108,8 +111,8 @@ def error_signature(code: str, text: str, arguments: str = "") -> str | None:
         lines = _without_echoes(lines, arguments[:_ASKED])
     telling = (line for line in reversed(lines) if _TELLING.search(line[:_LINE]))
     line = next(telling, "") or next((line for line in reversed(lines) if any(map(str.isalpha, line))), lines[-1])
-    named = "" if _JSON.match(code) else code
-    return f"{_VARIES.sub('#', named[:_LINE])}: {_VARIES.sub('#', line[:_LINE])}"
+    named = "" if _JSON.match(code) else _without_echo(code, arguments[:_ASKED]) if " " in code else code
+    return f"{_VARIES.sub('#', named[:_LINE])}: {_VARIES.sub('#', line[:_LINE]).lstrip(_MASKED)}"
 
 
 def _lines(text: str) -> list[str]:
@@ -130,11 +133,18 @@ def _without_echoes(lines: list[str], arguments: str) -> list[str]:
     of it is masked."""
     told = [line for line in lines if len(line) < _ECHO or json.dumps(line, ensure_ascii=False)[1:-1] not in arguments]
     values = [_unescaped(value) for value in _VALUES.findall(arguments)[:_VALUES_LOOKED_AT]]
+    values += [line.strip(_FRAME) for value in values if "\n" in value for line in value.split("\n")[:_VALUES_LINES]]
     for value in sorted(values, key=len, reverse=True):  # what is part of another value comes after that
         if len(value) < _ECHO:  # longer only as it is spelled
             break
         told = [line.replace(value, "#") if value in line else line for line in told]
     return told or lines
+
+
+def _without_echo(code: str, arguments: str) -> str:
+    """The name of an error, which may be the beginning of its text: up to where it repeats what was asked."""
+    told = _without_echoes([code], arguments)[0]
+    return told if told == code else told[: told.index("#")].rstrip(_MASKED)
 
 
 def _unescaped(value: str) -> str:

@@ -436,3 +436,69 @@ def test_what_an_error_shows_of_the_arguments_does_not_tell_it_from_others() -> 
         return failed("apply_patch", arguments, "exit status 1", text)
 
     assert play(watched, *(patch(n) for n in range(1, MOST + 1))) == ERRING
+
+
+# -- a tool that does many things --------------------------------------------------------------------------------------
+
+REFUSED = "curl: (7) Failed to connect to localhost port {} after {} ms: Connection refused"
+
+
+def asked(number: int) -> Did:
+    """One more try at a server that is not up, after a longer wait."""
+    command = json.dumps(
+        {"command": f"sleep {number} && curl -s http://localhost/health?n={number}"}, separators=(",", ":")
+    )
+    return failed("bash", command, "failed", REFUSED.format(8000, number % 3))
+
+
+def bash(command: str, content: str) -> Did:
+    return Did("bash", json.dumps({"command": command}, separators=(",", ":")), content)
+
+
+def alternating(command: str, times: int = 14) -> list[Did]:
+    """Tries, and behind each one a command that is new."""
+    others = [bash(f"{command} {'abcdefghijklmnopqrstu'[n]}", f"row {n}") for n in range(times)]
+    return [did for n, other in enumerate(others, 1) for did in (asked(n), other)]
+
+
+def test_what_a_tool_only_looks_at_in_between_is_no_reason_why_it_should_fail_no_longer() -> None:
+    watched = Watched(only="erring")
+    said = play(watched, *alternating("ps aux | grep"))
+    assert list(said.values()) == [ERRING[step] for step in sorted(ERRING)]
+    assert list(said) == [2 * step - 1 for step in sorted(ERRING)]
+    block = watched.verdicts[1].finding
+    assert (block.tool, block.subject) == ("bash", "bash curl")
+    assert "tool:bash" not in block.keys  # it may be of use for something else
+    assert block.onset_call == 1
+
+
+@pytest.mark.parametrize("command", ["python server.py", "sed -i s/8000/8001/ conf", "echo 8001 > port", "make"])
+def test_what_was_done_in_between_is(command: str) -> None:
+    watched = Watched(only="erring")
+    assert play(watched, *alternating(command, 20)) == {}
+
+
+def test_so_is_a_time_at_which_it_works() -> None:
+    watched = Watched(only="erring")
+    turns = [*map(asked, range(1, 5)), bash("curl -s http://localhost/health", "up"), *map(asked, range(5, 9))]
+    assert play(watched, *turns) == {}
+
+
+def test_of_a_tool_that_is_told_what_to_do_one_thing_may_fail_beside_others() -> None:
+    def edit(number: int) -> Did:
+        arguments = {
+            "command": "str_replace",
+            "old_str": f"def some_name_{number}():\n    return None",
+            "path": "/a/b.py",
+        }
+        text = f"No replacement was performed, old_str `{arguments['old_str']}` did not appear verbatim in /a/b.py."
+        return failed("editor", json.dumps(arguments, separators=(",", ":")), text.split("\n")[0], text)
+
+    def view(number: int) -> Did:
+        arguments = {"command": "view", "path": "/a/b.py", "view_range": [number, number + 20]}
+        return Did("editor", json.dumps(arguments, separators=(",", ":")), f"lines of {'abcdefghijklmnop'[number]}" * 9)
+
+    watched = Watched(only="erring")
+    said = play(watched, *(turn for n in range(1, 15) for turn in (edit(n), view(n))))
+    assert list(said.values()) == [ERRING[step] for step in sorted(ERRING)]
+    assert watched.verdicts[-1].finding.subject == "editor str_replace"

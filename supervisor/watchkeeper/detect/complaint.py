@@ -89,7 +89,7 @@ class Complaint(Erring):
         if round.wide:
             return ()
         self._said = {pair.call_id: said for pair in round.pairs if (said := self._complaint(pair)) is not None}
-        if not self._said and not self._streaks:
+        if not self._said and not self.busy:
             return ()
         return super().round(round, ring)
 

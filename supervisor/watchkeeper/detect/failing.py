@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+import msgspec
 
 from ..messages import Finding
 from ..thresholds import Thresholds
 from .detector import When
+from .doing import doing, only_looks
 from .round import Pair, Ring, Round
 
 REMEMBERED = 16
@@ -107,9 +110,8 @@ class Failing:
             streak.shown, streak.known = self.shown(ran[0]), ran[0].content[:400]
         streak.weight += AFTER_NEWS if streak.heard and len(streak.keys) == 1 else self.weight(pairs[0])
         streak.heard = False
-        streak.count = int(streak.weight)
-        streak.calls = (*streak.calls[-7:], pairs[0].call_id)
-        streak.keys = tuple(dict.fromkeys((*streak.keys[-7:], *(pair.key for pair in pairs))))
+        streak.note(pairs[0])
+        streak.keys = tuple(dict.fromkeys((*streak.keys, *(pair.key for pair in pairs[1:]))))
         return streak
 
     def weight(self, pair: Pair) -> float:
@@ -157,6 +159,14 @@ class _Streak:
         self.shown = ""
         self.known = ""
 
+    def note(self, pair: Pair, shown: str = "") -> None:
+        """One more call of it, which is weighed already."""
+        self.count = int(self.weight)
+        self.calls = (*self.calls[-7:], pair.call_id)
+        self.keys = tuple(dict.fromkeys((*self.keys[-7:], pair.key)))
+        if shown:
+            self.shown, self.known = shown, pair.content[:400]
+
 
 class Erring(Failing):
     """As :class:`Failing`, for errors of one kind: words with digits, names and what is quoted may differ.
@@ -166,7 +176,52 @@ class Erring(Failing):
     """
 
     name = "erring"
-    __slots__ = ()
+    __slots__ = ("_doings",)
+
+    def __init__(self, thresholds: Thresholds, polls: frozenset[str]) -> None:
+        super().__init__(thresholds, polls)
+        self._doings: dict[tuple[str, str], _Streak] = {}
+        """By tool, and by what it was told to do."""
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._streaks or self._doings)
+
+    def round(self, round: Round, ring: Ring) -> Iterable[Finding]:
+        found = [*super().round(round, ring)]
+        if not round.wide:
+            found += self._persist(round)
+        return found
+
+    def _persist(self, round: Round) -> Iterator[Finding]:
+        """A tool that does many things may do others in between: what counts is that one of them fails, and that
+        nothing was done by which it might fail no longer."""
+        failed: dict[tuple[str, str], Pair] = {}
+        for pair in round.pairs:
+            if not pair.ran:
+                continue
+            if self.signature(pair) is None:
+                if self._doings:
+                    self._doings.pop((pair.tool, doing(pair.tool, pair.arguments) or ""), None)
+                    if pair.novel and not only_looks(pair.tool, pair.arguments):
+                        self._doings.clear()
+            elif (done := doing(pair.tool, pair.arguments)) is not None:
+                failed.setdefault((pair.tool, done), pair)
+        for (tool, done), pair in failed.items():
+            streak = self._doings.pop((tool, done), None)
+            signature = self.signature(pair)
+            if streak is None or streak.signature != signature or self.is_news([pair]):
+                streak = _Streak(signature, pair.n)
+            self._doings[tool, done] = streak
+            streak.weight += self.weight(pair)
+            streak.note(pair, self.shown(pair))
+            alone = self._streaks.get(tool)
+            if streak.count > 1 and streak.weight == streak.count and (alone is None or alone.count < streak.count):
+                finding = self._finding(tool, streak)
+                # The tool may be of use for something else.
+                yield msgspec.structs.replace(finding, keys=streak.keys, subject=f"{tool} {done}")
+        while len(self._doings) > REMEMBERED:
+            self._doings.pop(next(iter(self._doings)))
 
     def _hear(self, round: Round) -> None:
         if all(self.signature(pair) is not None for pair in round.pairs):
