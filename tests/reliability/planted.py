@@ -138,7 +138,7 @@ FAULTS = (
     Fault(
         "a cancel does not reach a request that is under way",
         RUN,
-        "                self.agent_scope.cancel()\n",
+        "                self.agent_task.cancel()\n",
         "                pass\n",
         ("test_cancellation_windows.py",),
     ),
