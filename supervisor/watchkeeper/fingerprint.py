@@ -27,6 +27,7 @@ _FRAME = " \t\r|+-=_"
 """Drawn around the tracebacks of exception groups."""
 _MASKED = "#`'\"’” "
 """What is left at the beginning of a line of something that is masked, in part of it on the line before."""
+_QUOTES = ("`", "'", '"', "‘", "“")
 _TAIL = 4000
 _ASKED = 4000
 _ECHO = 8
@@ -142,9 +143,9 @@ def _without_echoes(lines: list[str], arguments: str) -> list[str]:
 
 
 def _without_echo(code: str, arguments: str) -> str:
-    """The name of an error, which may be the beginning of its text: up to where it repeats what was asked."""
-    told = _without_echoes([code], arguments)[0]
-    return told if told == code else told[: told.index("#")].rstrip(_MASKED)
+    """The name of an error, which may be the beginning of its text: up to where it quotes what was asked."""
+    name = _without_echoes([code], arguments)[0].partition("#")[0].rstrip()
+    return name.rstrip(_MASKED) if name.endswith(_QUOTES) and code.startswith(name) else code
 
 
 def _unescaped(value: str) -> str:
