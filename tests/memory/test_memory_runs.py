@@ -13,7 +13,7 @@ import pytest
 from support import BARE, facts, of, perform, scripted, supervised
 from watchkeeper import Agent, ConfigurationError, Limits, Note, SQLiteStore, Supervisor, tool
 from watchkeeper.history import MARK
-from watchkeeper.messages import CallEnded, ContextCompacted, ModelReplied, NotesFailed, NotesShown, TurnStarted
+from watchkeeper.messages import CallEnded, ContextCompacted, ModelReplied, NotesFailed, NotesShown
 from watchkeeper.model import Request
 from watchkeeper.redaction import Redaction
 from watchkeeper.testing import ScriptedModel, Step, VirtualSeams, call, check_conversation, say
@@ -88,15 +88,13 @@ async def test_what_the_user_says_later_is_looked_up_too() -> None:
 
     @tool(effect="reads")
     async def look() -> str:
-        """Look."""
+        """Look; meanwhile the user says something."""
+        store.notes.append(Note("a fact about zebras"))
+        run.steer("And the zebras?")
         return "seen"
 
     async with supervised(keep=10_000) as supervisor:
         run = await supervisor.start(Agent(scripted(call(("look", {})), say("ok")), [look], memory=store), "A task.")
-        async for event in run.events():
-            if isinstance(event, TurnStarted) and event.turn == 1:
-                store.notes.append(Note("a fact about zebras"))
-                run.steer("And the zebras?")
         await run.wait()
         shown = of(await facts(run), NotesShown)
     assert store.asked == ["A task.", "And the zebras?"]
