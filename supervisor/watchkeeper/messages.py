@@ -195,8 +195,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``tokens``, ``input_tokens``, ``output_tokens``, ``money``, ``unpriced``, ``overrun``, ``loop``, ``tool_failing``,
     ``bad_arguments``, ``breaker``, ``silence``, ``no_evidence``, ``answer_invalid``, ``judge``, ``empty``, ``length``,
     ``filtered``, ``volume``, ``stagnation``, ``context``, ``pause_expired``; for ``failed`` one of
-    ``model_unavailable``, ``model_refused``, ``crash``, ``fenced``, ``journal_lost``; for ``cancelled`` what the caller gave,
-    or ``suspended``, ``orphaned``; for ``handed_over`` one of those of ``stopped``, ``crashing``, or what the caller gave.
+    ``model_unavailable``, ``model_refused``, ``crash``, ``fenced``, ``journal_lost``; for ``cancelled`` what the caller
+    gave, or ``suspended``, ``orphaned``; for ``handed_over`` one of those of ``stopped``, ``crashing``, or what the
+    caller gave.
     """
 
     run: str
