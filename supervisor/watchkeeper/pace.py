@@ -33,8 +33,7 @@ class Pace:
         try:
             await here.wait()
         finally:
-            first = self._line[0] is here
-            if first:
+            if self._line[0] is here:
                 self._line.popleft()
                 self._until = self._clock() + self._slice
                 if self._line:

@@ -143,14 +143,13 @@ class Order:
 
     async def _cancel_together(self, runs: Sequence[Listed]) -> dict[str, Together]:
         """Tell many runs of a service by one request: the last of a thousand is not to wait for a thousand of them."""
-        sources: dict[str, list[Listed]] = {}
+        services: dict[HttpEngine, list[str]] = {}
         for listed in runs:
-            if isinstance(listed.source.engine, HttpEngine) and listed.root == listed.run:
-                sources.setdefault(listed.source.where, []).append(listed)
+            if isinstance(engine := listed.source.engine, HttpEngine) and listed.root == listed.run:
+                services.setdefault(engine, []).append(listed.run)
         found: dict[str, Together] = {}
-        for there in sources.values():
-            engine, names = there[0].source.engine, [listed.run for listed in there]
-            if len(names) == 1 or not isinstance(engine, HttpEngine):
+        for engine, names in services.items():
+            if len(names) == 1:
                 continue
             sent = time.monotonic()
             wait = self._timeout if self._wait else 0.0
